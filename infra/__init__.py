@@ -1,0 +1,1 @@
+"""The stack that deploys Hookkeeper, its local stage and its command line."""

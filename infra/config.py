@@ -1,0 +1,164 @@
+"""The tunables of each stage: what may differ between a laptop and production, on one page."""
+
+import ipaddress
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+ROUTING_CACHE_SECONDS = 10
+"""How long a warm fan_out may believe an old route (SPEC §7)."""
+
+RETENTION_DAYS = 7
+"""How long an archived event can be recovered (SPEC §1)."""
+
+
+class StageRefusedError(Exception):
+    """The context asks for a stage that must not be synthesised; the sentence says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What one function may use of memory and time."""
+
+    memory_mib: int
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """How a queue feeds its function.
+
+    `receives` is how often a message may come back before it is dead (SPEC §8: a receive is cheap, a
+    dead letter is not); `max_concurrency` is the event source's, 2 to 1,000. A batch of more than ten needs
+    a window of a second.
+    """
+
+    batch_size: int
+    window_seconds: int
+    receives: int
+    max_concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageConfig:
+    """Everything that may differ between stages."""
+
+    stage: str
+    sender: str
+    log_level: str = "INFO"
+
+    authorizer: Size = Size(512, 10)
+    api: Size = Size(1024, 29)
+    fan_out: Size = Size(1024, 120)
+    deliver: Size = Size(1024, 120)
+    contact: Size = Size(512, 60)
+    recover: Size = Size(1024, 120)
+    notify: Size = Size(512, 60)
+    sweep: Size = Size(1024, 55)
+
+    events: Feed = Feed(100, 1, 100, 20)
+    deliveries: Feed = Feed(25, 1, 20, 50)
+    backfill: Feed = Feed(25, 1, 20, 10)
+    notices: Feed = Feed(10, 0, 20, 2)
+    contacts: Feed = Feed(5, 0, 20, 5)
+
+    least_margin_seconds: int = 300
+    """No outage starts later than this before what began it (SPEC §9: at 30 s events are lost)."""
+    keep_data: bool = True
+    embedded: bool = False
+    """On the embedded AWS: the host's architecture, no third-party layer, the caller's own credentials."""
+
+    allowed_private_cidrs: tuple[str, ...] = ()
+    allowed_hosts: tuple[str, ...] = ()
+    extra_ca_file: str | None = None
+
+    requests_per_second: int = 200
+    burst: int = 400
+
+    @property
+    def margin_seconds(self) -> int:
+        """The outage margin: longer than an event can take from its archiving to its attempt.
+
+        That is one run of fan_out, the life of a cached route, and one batch of deliver.
+        """
+        path = self.fan_out.timeout_seconds + ROUTING_CACHE_SECONDS + self.deliver.timeout_seconds
+        return max(self.least_margin_seconds, path)
+
+
+def stage_config(context: Callable[[str], Any]) -> StageConfig:
+    """The stage that the CDK context asks for. Raises StageRefusedError."""
+    stage = context("stage") or "dev"
+    if stage not in _STAGES:
+        raise StageRefusedError(f"stage is {stage!r}; it must be one of {', '.join(_STAGES)}")
+    return _checked(_STAGES[stage](context))
+
+
+def _dev(context: Callable[[str], Any]) -> StageConfig:
+    return StageConfig(
+        stage="dev",
+        sender=_sender(context),
+        log_level="DEBUG",
+        keep_data=False,
+        allowed_private_cidrs=_words(context("allowed_private_cidrs")),
+        allowed_hosts=_words(context("allowed_hosts")),
+    )
+
+
+def _prod(context: Callable[[str], Any]) -> StageConfig:
+    return StageConfig(
+        stage="prod",
+        sender=_sender(context),
+        allowed_private_cidrs=_words(context("allowed_private_cidrs")),
+        allowed_hosts=_words(context("allowed_hosts")),
+        extra_ca_file=context("extra_ca_file"),
+    )
+
+
+def _local(context: Callable[[str], Any]) -> StageConfig:
+    return StageConfig(
+        stage="local",
+        sender=context("sender") or "hookkeeper@localhost.example",
+        fan_out=Size(512, 10),
+        deliver=Size(512, 25),
+        contact=Size(512, 20),
+        recover=Size(512, 25),
+        least_margin_seconds=0,
+        keep_data=False,
+        embedded=True,
+        allowed_private_cidrs=("127.0.0.0/8", "::1/128"),
+        allowed_hosts=("localhost",),
+        extra_ca_file=context("extra_ca_file"),
+    )
+
+
+_STAGES: dict[str, Callable[[Callable[[str], Any]], StageConfig]] = {
+    "dev": _dev,
+    "prod": _prod,
+    "local": _local,
+}
+
+
+def _sender(context: Callable[[str], Any]) -> str:
+    sender = context("sender")
+    if not sender:
+        raise StageRefusedError(
+            "no sender address: say which address mails its notices, with `-c sender=webhooks@example.com`"
+        )
+    return str(sender)
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(filter(None, (value or "").split(",")))
+
+
+def _checked(config: StageConfig) -> StageConfig:
+    if config.stage == "prod" and (
+        config.allowed_private_cidrs or config.allowed_hosts or config.extra_ca_file
+    ):
+        raise StageRefusedError(
+            "a production stage reaches public addresses only: "
+            "remove allowed_private_cidrs, allowed_hosts and extra_ca_file from the context"
+        )
+    for cidr in config.allowed_private_cidrs:
+        ipaddress.ip_network(cidr)
+    return config
