@@ -1,0 +1,40 @@
+# Every command a developer needs. `make demo` and `make test` work on a fresh clone.
+MAKEFLAGS += --no-print-directory
+SHELL := /bin/bash
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PYTHONDONTWRITEBYTECODE := 1
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
+GROUPS := --group cli --group infra --group local --group dev --group browser
+READY := .venv/.ready
+
+.PHONY: demo up down test check bench deploy lock setup
+
+demo: setup  ## the whole story on the embedded AWS, ending with a table: lost 0, duplicates 0
+	python -m infra.local demo
+
+up: setup  ## the embedded AWS with the stack on it; prints URLs and keys
+	python -m infra.local up
+
+down: setup  ## stops what `up` started
+	python -m infra.local down
+
+test: check  ## everything: `check`, then integration and browser tests on the embedded AWS
+	pytest -m "integration or browser"
+
+check: setup  ## ruff, mypy, unit tests, cdk synth with cdk-nag
+	ruff check && ruff format --check && mypy && pytest -m "not (integration or browser or bench)" && cdk synth --quiet --no-notices
+
+bench: setup  ## measures, and asserts the numbers the README gives
+	pytest -m bench -s
+
+deploy: setup  ## to the AWS account of your credentials: make deploy ARGS="-c sender=webhooks@example.com"
+	cdk deploy $(ARGS)
+
+lock: setup  ## both lock files, from pyproject.toml
+	$(LOCK) pyproject.toml $(GROUPS) -o requirements.txt
+	$(LOCK) pyproject.toml -c requirements.txt -o layers/dependencies/requirements.txt
+
+setup: $(READY)  ## .venv with Python packages, Node and the CDK
+
+$(READY): requirements.txt pyproject.toml .ci/setup
+	@.ci/setup && touch $@
