@@ -1,0 +1,93 @@
+"""Tenants, and the API keys that speak for them: what a key looks like, what it may do, when it ends."""
+
+import hashlib
+import re
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from hookkeeper.domain.tenancy import Mode
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_KEY = re.compile(r"hk_(live|test|app|op)_[0-9A-Za-z]{38}", re.ASCII)
+RANDOM_LENGTH = 32
+CHECKSUM_LENGTH = 6
+
+
+class Right(StrEnum):
+    """A scope of an API key."""
+
+    SUBSCRIPTIONS_READ = "subscriptions:read"
+    SUBSCRIPTIONS_WRITE = "subscriptions:write"
+    EVENTS_WRITE = "events:write"
+    DELIVERIES_READ = "deliveries:read"
+    DELIVERIES_REPLAY = "deliveries:replay"
+    OPERATE = "operator"
+
+
+TENANT_RIGHTS = frozenset(Right) - {Right.OPERATE}
+
+
+class KeyKind(StrEnum):
+    LIVE = "live"
+    TEST = "test"
+    APP = "app"
+    OPERATOR = "op"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A customer of the provider."""
+
+    id: str
+    name: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """A key as stored: its hash, never itself. `tenant_id` and `mode` are None on operator keys."""
+
+    id: str
+    sha256: str
+    kind: KeyKind
+    rights: frozenset[Right]
+    created_at: datetime
+    last4: str
+    tenant_id: str | None = None
+    mode: Mode | None = None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    def usable(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def key_text(kind: KeyKind, entropy: bytes) -> str:
+    """The key: `hk_<kind>_` + 32 base62 characters + a 6-character CRC-32 of what stands before.
+
+    `entropy` is 32 random bytes or more, one a character (62 of 256 values: 5.9 bits each, 190 in all).
+    """
+    if len(entropy) < RANDOM_LENGTH:
+        raise ValueError(f"a key needs {RANDOM_LENGTH} random bytes, not {len(entropy)}")
+    body = f"hk_{kind}_" + "".join(_BASE62[byte % 62] for byte in entropy[:RANDOM_LENGTH])
+    return body + _checksum(body)
+
+
+def well_formed(text: str) -> bool:
+    """Whether the text can be a key at all: prefix, alphabet, length and checksum (no table is asked)."""
+    return bool(_KEY.fullmatch(text)) and _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
+
+
+def key_hash(text: str) -> str:
+    """What is stored of a key: SHA-256, hex. 190 random bits need no pepper."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _checksum(body: str) -> str:
+    number, digits = zlib.crc32(body.encode()), ""
+    for _ in range(CHECKSUM_LENGTH):
+        number, digit = divmod(number, 62)
+        digits = _BASE62[digit] + digits
+    return digits

@@ -1,0 +1,48 @@
+"""The runtime configuration: every number an operator may change without a deploy, with its default."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from hookkeeper.domain.circuit import CircuitRules
+from hookkeeper.domain.delivery import RetryRules
+from hookkeeper.domain.health import PRESETS, AutoSuspend, Policy
+from hookkeeper.domain.recovery import RETENTION, Pace
+from hookkeeper.domain.subscription import Subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeConfig:
+    """Presets by name, and which tenants are held to another than their subscription names."""
+
+    policies: Mapping[str, Policy] = field(default_factory=lambda: PRESETS)
+    tenant_policies: Mapping[str, str] = field(default_factory=dict)
+    auto_suspend: AutoSuspend = AutoSuspend.ENFORCE
+    circuit: CircuitRules = field(default_factory=CircuitRules)
+    retries: RetryRules = field(default_factory=RetryRules)
+    pace: Pace = field(default_factory=Pace)
+    retention: timedelta = RETENTION
+
+    def policy_of(self, subscription: Subscription) -> Policy:
+        """The policy in force for a subscription: the tenant's override, else its own preset, else graded.
+
+        The strictest `auto_suspend` never wins over a milder one: off and observe hold everywhere.
+        """
+        name = self.tenant_policies.get(subscription.scope.tenant_id, subscription.policy)
+        policy = self.policies.get(name, self.policies["graded"])
+        if self.auto_suspend is AutoSuspend.ENFORCE:
+            return policy
+        return replace(policy, auto_suspend=self.auto_suspend)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margins:
+    """Spans that follow from the stage's time-outs, handed over by its settings.
+
+    `outage` is fan_out's time-out + the routing cache's life + one batch of deliver (SPEC §9): every
+    outage begins so much earlier and is read so much longer than its two moments. `routing_cache` is
+    after what time a new pattern or a first activation is in force everywhere.
+    """
+
+    outage: timedelta = timedelta(minutes=5)
+    routing_cache: timedelta = timedelta(seconds=10)

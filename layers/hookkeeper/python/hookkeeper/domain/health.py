@@ -1,0 +1,184 @@
+"""How an endpoint fares: streaks by class, the policy that ends in suspension, and the outage it is in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from hookkeeper.domain.circuit import Circuit
+from hookkeeper.domain.outcome import GRADED, STRICT, ClassificationRules, Outcome
+from hookkeeper.domain.recovery import RecoveryLock
+from hookkeeper.domain.tenancy import SubscriptionKey
+
+FAILURES = (Outcome.RETRYABLE, Outcome.PERMANENT, Outcome.FATAL)
+FRESH = timedelta(hours=1)
+"""How old `last_success_at` may grow before a success on clean health is written down again."""
+
+
+class AutoSuspend(StrEnum):
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+    OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """Failed sequences of one class since the last success; `first_failure_at` is its first failed attempt."""
+
+    count: int
+    first_failure_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """A subscription's streaks, circuit, outage and recovery; never on the subscription item.
+
+    `windows_version` rises with every change of `recovery`'s windows or state and guards them.
+    """
+
+    key: SubscriptionKey
+    epoch: int = 1
+    streaks: Mapping[Outcome, Streak] = field(default_factory=dict)
+    consecutive_failures: int = 0
+    first_failure_at: datetime | None = None
+    last_outcome: Outcome | None = None
+    last_status_code: int | None = None
+    last_error: str | None = None
+    last_attempt_at: datetime | None = None
+    last_success_at: datetime | None = None
+    last_delivery_at: datetime | None = None
+    circuit: Circuit = field(default_factory=Circuit)
+    outage_from: datetime | None = None
+    not_before: datetime | None = None
+    recovery: RecoveryLock = field(default_factory=RecoveryLock)
+    check_at: datetime | None = None
+
+    @property
+    def clean(self) -> bool:
+        return self.consecutive_failures == 0
+
+    def fresh(self, now: datetime) -> bool:
+        """Whether a success now would tell nothing new."""
+        return self.clean and self.last_success_at is not None and now - self.last_success_at < FRESH
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A row of a policy: suspended when the streak has this count and this age, at or over both."""
+
+    count: int
+    age: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """When an endpoint's failures end in suspension; a class without a row never does by itself."""
+
+    name: str
+    limits: Mapping[Outcome, Limit]
+    rules: ClassificationRules
+    auto_suspend: AutoSuspend = AutoSuspend.ENFORCE
+    probe_on_reenable: bool = True
+
+
+PRESETS: Mapping[str, Policy] = {
+    policy.name: policy
+    for policy in (
+        Policy(
+            name="graded",
+            limits={
+                Outcome.RETRYABLE: Limit(25, timedelta(hours=12)),
+                Outcome.PERMANENT: Limit(5, timedelta(hours=1)),
+                Outcome.FATAL: Limit(3, timedelta(minutes=15)),
+            },
+            rules=GRADED,
+        ),
+        Policy(
+            name="strict",
+            limits={
+                Outcome.RETRYABLE: Limit(25, timedelta(hours=12)),
+                Outcome.PERMANENT: Limit(1, timedelta(0)),
+            },
+            rules=STRICT,
+            probe_on_reenable=False,
+        ),
+        Policy(
+            name="patient",
+            limits={
+                Outcome.RETRYABLE: Limit(100, timedelta(hours=72)),
+                Outcome.PERMANENT: Limit(25, timedelta(hours=24)),
+                Outcome.FATAL: Limit(10, timedelta(hours=6)),
+            },
+            rules=GRADED,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """One row held against a streak: where both stand."""
+
+    outcome: Outcome | None
+    count: int
+    count_limit: int
+    age: timedelta
+    age_limit: timedelta
+
+    @property
+    def crossed(self) -> bool:
+        return self.count >= self.count_limit and self.age >= self.age_limit
+
+    def half_crossed(self) -> bool:
+        """Half of count and half of age: time to warn the owner."""
+        return 2 * self.count >= self.count_limit and 2 * self.age >= self.age_limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether to suspend, by which gate, and every gate's standing; `outcome` None is the mixed total."""
+
+    suspend: bool
+    gate: Gate | None
+    gates: tuple[Gate, ...]
+
+    @property
+    def at_risk(self) -> bool:
+        return any(gate.half_crossed() for gate in self.gates)
+
+
+def should_suspend(
+    health: Health, policy: Policy, now: datetime, *, maintenance_until: datetime | None = None
+) -> Verdict:
+    """The policy's verdict on a streak and its reasons; a first failure in the future has age 0.
+
+    Each class is held against its own row by its own count and age; the total over all classes, aged by
+    the oldest, is held against the retryable row as well. Announced maintenance holds the verdict off.
+    """
+    gates = tuple(_gates(health, policy, now))
+    crossed = next((gate for gate in gates if gate.crossed), None)
+    held_off = maintenance_until is not None and now < maintenance_until
+    return Verdict(suspend=crossed is not None and not held_off, gate=crossed, gates=gates)
+
+
+def _gates(health: Health, policy: Policy, now: datetime) -> list[Gate]:
+    rows = [
+        (outcome, health.streaks[outcome], policy.limits[outcome])
+        for outcome in (Outcome.FATAL, Outcome.PERMANENT, Outcome.RETRYABLE)
+        if outcome in health.streaks and outcome in policy.limits
+    ]
+    gates = [_gate(outcome, streak, limit, now) for outcome, streak, limit in rows]
+    if len(health.streaks) > 1 and Outcome.RETRYABLE in policy.limits:
+        total = Streak(
+            sum(streak.count for streak in health.streaks.values()),
+            min(streak.first_failure_at for streak in health.streaks.values()),
+        )
+        gates.append(_gate(None, total, policy.limits[Outcome.RETRYABLE], now))
+    return gates
+
+
+def _gate(outcome: Outcome | None, streak: Streak, limit: Limit, now: datetime) -> Gate:
+    age = max(now - streak.first_failure_at, timedelta())
+    return Gate(
+        outcome=outcome, count=streak.count, count_limit=limit.count, age=age, age_limit=limit.age
+    )

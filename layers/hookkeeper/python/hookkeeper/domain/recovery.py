@@ -1,0 +1,181 @@
+"""What an outage owes and at what pace it is given back: windows, the recovery's lock and record, AIMD."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from hookkeeper.domain.tenancy import SubscriptionKey
+
+RETENTION = timedelta(days=7)
+LEASE = timedelta(minutes=30)
+"""How long a recovery may be silent before the sweep restarts it: twice the longest wait of a slice."""
+
+SEND_GRACE = timedelta(seconds=30)
+"""How late a backfill message may be attempted; later it goes back to owed."""
+
+
+class RecoveryKind(StrEnum):
+    REENABLE = "reenable"
+    AUTOMATIC = "automatic"
+    REPLAY = "replay"
+
+
+class RecoveryStatus(StrEnum):
+    PROBING = "probing"
+    RUNNING = "running"
+    WAITING = "waiting"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    PROBE_FAILED = "probe_failed"
+    STOPPED = "stopped"
+
+
+HOLDING = frozenset(
+    {RecoveryStatus.PROBING, RecoveryStatus.RUNNING, RecoveryStatus.WAITING, RecoveryStatus.PAUSED}
+)
+"""A recovery in one of these holds the subscription's lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """An interval of `archived_at` whose matching events are owed: [start, end + margin].
+
+    Everything up to and including `cursor` (an archived_at and the ids at that very moment) was sent.
+    """
+
+    start: datetime
+    end: datetime
+    cursor: "Cursor | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Cursor:
+    """A place in the archive's order: by `archived_at`, then by event id."""
+
+    archived_at: datetime
+    event_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryLock:
+    """The subscription's recovery, on its health: who holds the lock, and which windows are unread.
+
+    `version` rises with every change and guards the next. Windows stay here when a recovery ends
+    early: the next recovery of any kind takes them. `taken` is the moment that a generation began.
+    """
+
+    version: int = 0
+    id: str | None = None
+    generation: int = 0
+    status: RecoveryStatus | None = None
+    kind: RecoveryKind | None = None
+    windows: tuple[Window, ...] = ()
+    lease_until: datetime | None = None
+
+    @property
+    def held(self) -> bool:
+        return self.status in HOLDING
+
+    def is_present(self, recovery_id: str, generation: int) -> bool:
+        """Whether a message of this recovery and generation may still be attempted."""
+        return self.id == recovery_id and self.generation == generation
+
+    @property
+    def cancelled(self) -> bool:
+        return self.status in (RecoveryStatus.CANCELLED, RecoveryStatus.STOPPED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """One run that delivers what is owed; its record for API, console and command line.
+
+    `rate_per_second` is the present pace; `lower_bound` the retention's edge, fixed at start.
+    `next_rate` survives a restart. Counts are of deliveries.
+    """
+
+    key: SubscriptionKey
+    id: str
+    kind: RecoveryKind
+    status: RecoveryStatus
+    started_at: datetime
+    generation: int = 1
+    ended_at: datetime | None = None
+    lower_bound: datetime | None = None
+    found: int = 0
+    sent: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    expired: int = 0
+    rate_per_second: float = 0.0
+    canaries_failed: int = 0
+    actor: str = ""
+    probe_status_code: int | None = None
+    probe_error: str | None = None
+    max_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How a backfill feels its way: canaries, then `start` a second, doubling while clean, halving on trouble."""
+
+    canaries: int = 3
+    start_per_second: float = 5.0
+    most_per_second: float = 100.0
+    slice_seconds: int = 60
+    longest_slice_seconds: int = 900
+    slow_below_per_second: float = 20.0
+
+    def slice_span(self, rate: float) -> int:
+        """Seconds one slice covers: 60, growing up to 15 min below 20 a second (few executions' steps)."""
+        if rate >= self.slow_below_per_second:
+            return self.slice_seconds
+        stretched = self.slice_seconds * self.slow_below_per_second / max(rate, 0.1)
+        return int(min(stretched, self.longest_slice_seconds))
+
+    def first_rate(self) -> float:
+        return self.start_per_second
+
+    def next_rate(self, rate: float, *, clean: bool, ceiling: float | None = None) -> float:
+        """Doubled after a clean slice, halved after one with 429, 5xx or time-outs; never under 1 a second."""
+        most = min(self.most_per_second, ceiling) if ceiling else self.most_per_second
+        return min(rate * 2, most) if clean else max(rate / 2, min(1.0, most))
+
+
+def with_window(windows: Sequence[Window], window: Window) -> tuple[Window, ...]:
+    """The windows with one more, in order of start. Overlaps stay: the ledger makes a second reading harmless."""
+    return tuple(sorted((*windows, window), key=lambda w: (w.start, w.end)))
+
+
+def joined(
+    lock: RecoveryLock,
+    *,
+    window: Window | None,
+    recovery_id: str,
+    kind: RecoveryKind,
+    now: datetime,
+) -> RecoveryLock:
+    """The lock after an outage ended: its window joins the recovery that holds it, or begins a new one.
+
+    Whatever windows an ended recovery left are taken along.
+    """
+    windows = with_window(lock.windows, window) if window else lock.windows
+    if lock.held:
+        return replace(lock, version=lock.version + 1, windows=windows)
+    return RecoveryLock(
+        version=lock.version + 1,
+        id=recovery_id,
+        generation=lock.generation + 1,
+        status=RecoveryStatus.WAITING,
+        kind=kind,
+        windows=windows,
+        lease_until=now,
+    )
+
+
+def clipped(window: Window, lower_bound: datetime) -> Window | None:
+    """The window without what retention has taken; None where nothing is left."""
+    if window.end <= lower_bound:
+        return None
+    return replace(window, start=max(window.start, lower_bound))

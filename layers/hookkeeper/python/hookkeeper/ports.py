@@ -1,0 +1,416 @@
+"""All that Hookkeeper needs from outside, on one page.
+
+Every fake in tests/fakes.py and every adapter passes the same contract suite. Guarded writes answer
+False when someone else was first; an adapter whose answer was lost reads back and knows its own write.
+A call that our own side fails raises OwnFaultError (or the client's exception): never an outcome.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from hookkeeper.domain.access import ApiKey, Tenant
+from hookkeeper.domain.audit import AuditRecord
+from hookkeeper.domain.circuit import Circuit
+from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Owed, Parcel
+from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem
+from hookkeeper.domain.health import Health
+from hookkeeper.domain.notice import Notice
+from hookkeeper.domain.outbound import OutboundRequest
+from hookkeeper.domain.outcome import Answer, Outcome
+from hookkeeper.domain.recovery import Cursor, Recovery, RecoveryLock
+from hookkeeper.domain.signature import Secret
+from hookkeeper.domain.subscription import FilterChange, Profile, Subscription
+from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey
+
+# ── subscriptions ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A subscription and its health, read together and consistently."""
+
+    subscription: Subscription
+    health: Health
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionPage:
+    """Some of a tenant's subscriptions, newest first; `next_after` is the id to go on from."""
+
+    standings: Sequence[Standing]
+    next_after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One change of status and all that must be true with it, as one transaction.
+
+    Guards: the subscription still has `before`'s status, its health `before`'s epoch, and its lock
+    `before`'s version where `health.recovery` differs. `holds_streak` adds that health still has
+    before's `first_failure_at` and at least its count, so that a success in between wins. Routing
+    items follow from the two statuses. Of `health` are written: epoch, circuit, outage_from,
+    check_at, recovery; with `clears_streaks` the streaks, counts and not_before are removed too.
+    `after.writer` is the audit record's id.
+    """
+
+    before: Standing
+    after: Subscription
+    health: Health
+    audit: AuditRecord
+    holds_streak: bool = False
+    clears_streaks: bool = False
+    notice: Notice | None = None
+    recovery: Recovery | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A change that leaves the status alone, guarded by the version read (If-Match).
+
+    With `filter_change` (the filter that was in force until now, from its own moment on) the history
+    grows, and routing items are added first, deleted after: for a moment they may be a superset.
+    """
+
+    before: Subscription
+    after: Subscription
+    audit: AuditRecord
+    profile: Profile | None = None
+    filter_changes: tuple[FilterChange, ...] = ()
+    notice: Notice | None = None
+
+
+class Subscriptions(Protocol):
+    """Reads are consistent. A subscription is never deleted, only revoked."""
+
+    def create(
+        self, subscription: Subscription, profile: Profile, health: Health, audit: AuditRecord
+    ) -> str | None:
+        """None when created; else the id of the subscription that has this endpoint and resource already."""
+
+    def get(self, key: SubscriptionKey) -> Subscription | None: ...
+    def profile(self, key: SubscriptionKey) -> Profile | None: ...
+    def standing(self, key: SubscriptionKey) -> Standing | None: ...
+    def filters(self, key: SubscriptionKey) -> Sequence[FilterChange]: ...
+    def page(self, scope: Scope, *, limit: int, after: str | None = None) -> SubscriptionPage: ...
+
+    def transition(self, transition: Transition) -> bool:
+        """True when this transition's writer is the one that stands, a lost answer included."""
+
+    def edit(self, edit: Edit) -> bool: ...
+
+    def expired_tokens(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
+        """Pending subscriptions whose challenge token has ended, across tenants (sweep alone)."""
+
+
+class Routes(Protocol):
+    """Which active subscriptions take an event type: O(matches) key reads."""
+
+    def matching(self, scope: Scope, *, event_type: str, resource_id: str | None) -> Sequence[str]:
+        """Ids of the subscriptions, each once, in order of id; at most ten seconds old."""
+
+
+# ── health, circuit, recovery ────────────────────────────────────────────────────────────────────
+
+
+class HealthStore(Protocol):
+    """Health outside of transitions and settlements; every write guards epoch and the part's own version."""
+
+    def write_circuit(
+        self,
+        before: Health,
+        circuit: Circuit,
+        *,
+        outage_from: datetime | None = None,
+    ) -> bool:
+        """The circuit over the one read (its version guards). `outage_from` is written where given:
+        the caller has taken the earlier of it and the present one."""
+
+    def close_circuit(
+        self, before: Health, circuit: Circuit, lock: RecoveryLock, recovery: Recovery | None
+    ) -> bool:
+        """End the outage: circuit, no outage_from, and the recovery of its window, in one transaction.
+
+        Guards: epoch, the circuit's version as read, the lock's version as read, subscription active.
+        `recovery` is put where it is new; None where the window joins a recovery that runs.
+        """
+
+    def write_lock(
+        self,
+        before: Health,
+        lock: RecoveryLock,
+        recovery: Recovery,
+        *,
+        flowing: bool = False,
+        notice: Notice | None = None,
+    ) -> bool:
+        """The recovery's lock over the one read (its version guards) and its record, in one transaction.
+
+        `flowing` adds: subscription active, circuit closed (a slice's cursor). The record's succeeded
+        and failed are left to `add_counts`, but written when `recovery.ended_at` is set.
+        """
+
+    def raise_not_before(self, key: SubscriptionKey, *, epoch: int, not_before: datetime) -> None: ...
+
+    def set_check(self, key: SubscriptionKey, *, epoch: int, check_at: datetime | None) -> None:
+        """When the sweep must ask the policy again (F57); None when there is nothing to ask."""
+
+    def due(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
+        """Health whose circuit wants waking, policy asking, or held recovery's lease has ended, across tenants."""
+
+
+class Recoveries(Protocol):
+    def get(self, scope: Scope, recovery_id: str) -> Recovery | None: ...
+    def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Recovery]:
+        """A subscription's recoveries, newest first."""
+
+    def add_counts(
+        self, key: SubscriptionKey, recovery_id: str, *, succeeded: int, failed: int, troubled: int
+    ) -> None:
+        """Add to a recovery's progress; `troubled` are the failures that ask for a slower pace."""
+
+
+class Workflow(Protocol):
+    """Step Functions, started; starting the same `name` twice is one execution."""
+
+    def start(
+        self,
+        key: SubscriptionKey,
+        *,
+        name: str,
+        options: Mapping[str, str | bool | int | float | None],
+    ) -> None: ...
+
+
+# ── deliveries ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """The truth for one batch. What came back unread is our own fault: handed back, never read as absent."""
+
+    standings: Mapping[SubscriptionKey, Standing]
+    deliveries: Mapping[DeliveryKey, Delivery]
+    unread: frozenset[DeliveryKey] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthEffect:
+    """What a settled sequence does to health, if its epoch is still the one the attempt began under.
+
+    Success resets every streak; a failure adds one to its class and the total. `first_failure_at` is
+    the sequence's first failed attempt, kept only where the streak is new. `check_at` is written with a
+    failure that may cross a limit.
+    """
+
+    epoch: int
+    outcome: Outcome
+    at: datetime
+    first_failure_at: datetime | None = None
+    status_code: int | None = None
+    error: str | None = None
+    check_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """One write of a delivery: the ledger record over the one read, its owed item, and perhaps health.
+
+    Guard: the record is still as `before` (absent, or the same attempt_count, sequence and status).
+    `owed` None deletes the owed item if there is one. On another epoch, health alone is left out.
+    """
+
+    before: Delivery | None
+    after: Delivery
+    owed: Owed | None = None
+    effect: HealthEffect | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Whether the ledger took the write (a lost answer included), and whether health counted it."""
+
+    written: bool
+    counted: bool
+
+
+class Ledger(Protocol):
+    def read_batch(self, keys: Sequence[DeliveryKey]) -> Readings:
+        """One consistent batch read of subscriptions, health and ledger records (at most 25 keys)."""
+
+    def read(self, keys: Sequence[DeliveryKey]) -> Mapping[DeliveryKey, Delivery]:
+        """Consistent; absent keys are not in the answer. Raises OwnFaultError where anything stays unread."""
+
+    def put_clean(self, deliveries: Sequence[Delivery]) -> Sequence[DeliveryKey]:
+        """First attempts that succeeded on clean health: batched, unguarded. Answers those not written."""
+
+    def settle(self, settlement: Settlement) -> Settled: ...
+
+    def owed(self, key: SubscriptionKey, *, limit: int, after: Cursor | None = None) -> Sequence[Owed]:
+        """Owed items in order of archived_at past the cursor, consistent, over all shards."""
+
+    def owed_item(self, key: DeliveryKey, *, archived_at: datetime) -> Owed | None:
+        """One owed item, consistent."""
+
+    def due(self, now: datetime, *, limit: int) -> Sequence[Owed]:
+        """Owed items whose `due_at` has passed, longest due first, across tenants (sweep alone)."""
+
+    def move_due(
+        self, owed: Owed, *, due_at: datetime, taken_by: str | None = None, automatic_left: bool | None = None
+    ) -> bool:
+        """Put the item's `due_at` off, if it is still as read (`due_at` guards); whoever wins sends it."""
+
+    def delete_owed(self, owed: Owed) -> None:
+        """Remove a leftover whose ledger record is final."""
+
+
+class Lanes(Protocol):
+    """The deliveries queue (lanes live, replay of one) and the backfill queue (lanes backfill, replay)."""
+
+    def send(
+        self, parcels: Sequence[Parcel], *, delays: Sequence[timedelta] | None = None
+    ) -> Sequence[Parcel]:
+        """Queue them, each on its lane, after its delay (≤ 15 min). Answers those that were not accepted."""
+
+
+# ── events and archive ───────────────────────────────────────────────────────────────────────────
+
+
+class EventItems(Protocol):
+    def routed(self, ids: Sequence[tuple[Scope, str]]) -> Mapping[tuple[Scope, str], EventItem]:
+        """The events of these ids that were routed; consistent. Raises OwnFaultError where any stays unread."""
+
+    def put(self, items: Sequence[EventItem]) -> None:
+        """Each conditional on being the first of its id; a later one changes nothing."""
+
+    def claim(self, scope: Scope, event_id: str, *, body_hash: str, now: datetime) -> str:
+        """Claim an id before it is enqueued. Answers the body hash that holds it (the caller's, if it won)."""
+
+
+class Archive(Protocol):
+    def put(self, events: Sequence[Event], *, now: datetime) -> Sequence[ArchivedEvent]:
+        """Write the batch: one object, one index item per tenant and mode; answers in the order given."""
+
+    def body(self, scope: Scope, pointer: ArchivePointer) -> bytes:
+        """One event's bytes; checks tenant and mode inside the member. Raises NotFoundError when it is gone."""
+
+    def events(
+        self, scope: Scope, *, start: datetime, until: datetime, after: Cursor | None = None
+    ) -> Iterator[ArchivedEvent]:
+        """Events archived in [start, until], in order of (archived_at, id), past the cursor."""
+
+    def recent(
+        self, scope: Scope, *, since: datetime, before: Cursor | None = None
+    ) -> Iterator[tuple[Cursor, str]]:
+        """Newest first, from the index alone (no bytes read): each event's place and type."""
+
+
+# ── reaching out, secrets, telling ───────────────────────────────────────────────────────────────
+
+
+class Sender(Protocol):
+    """The one way out: vetted addresses, one deadline each, every fault an Answer."""
+
+    def send(
+        self, requests: Sequence[OutboundRequest], *, stop_at_seconds: float | None = None
+    ) -> Sequence[Answer]:
+        """All concurrently, answers in order; those that cannot end within `stop_at_seconds` are out_of_time."""
+
+
+class Secrets(Protocol):
+    def create(self, key: SubscriptionKey, secret: Secret, *, version: int, now: datetime) -> str:
+        """Seal and store; answers the secret_ref `kms:<subscription>/versions/<n>`."""
+
+    def retire(self, key: SubscriptionKey, secret_ref: str, *, until: datetime) -> None:
+        """Let a replaced version sign beside its successor until then."""
+
+    def signing(self, key: SubscriptionKey, secret_ref: str, *, now: datetime) -> Sequence[Secret]:
+        """The present secret first, then those in their overlap. Raises SecretUnavailableError."""
+
+
+class Contacts(Protocol):
+    """Asks `contact` to reach an endpoint."""
+
+    def challenge(self, key: SubscriptionKey, *, token: str) -> None: ...
+    def test(self, key: SubscriptionKey, *, event_type: str, data: str) -> None: ...
+
+
+class Notices(Protocol):
+    def put(self, notice: Notice) -> bool:
+        """False when a notice of this kind and dedupe exists."""
+
+    def get(self, key: SubscriptionKey, notice_id: str) -> Notice | None: ...
+    def claim(self, notice: Notice, *, by: str, now: datetime, lease: timedelta) -> bool:
+        """Take a pending notice that nobody holds (or whose lease ended) for sending."""
+
+    def mark(self, notice: Notice) -> bool:
+        """Write status, attempts, message_id, sent_at and claim of a notice that `claimed_by` holds."""
+
+    def stuck(self, now: datetime, *, limit: int) -> Sequence[Notice]:
+        """Pending notices that nothing has sent for two minutes, across tenants (sweep alone)."""
+
+    def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Notice]: ...
+
+
+class NoticeQueue(Protocol):
+    def send(self, key: SubscriptionKey, notice_id: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """One mail; subject lines take no user text."""
+
+    to: str
+    subject: str
+    text: str
+    html: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+class MailRefusedError(Exception):
+    """The provider will never take this mail (bad or suppressed address)."""
+
+
+class MailDeferredError(Exception):
+    """The provider did not take this mail now (rate, quota, time-out): try again."""
+
+
+class Mailer(Protocol):
+    def send(self, mail: Mail) -> str:
+        """The provider's message id. Raises MailRefusedError or MailDeferredError."""
+
+
+class OperatorBus(Protocol):
+    def publish(self, detail_type: str, detail: Mapping[str, str]) -> None: ...
+
+
+class Audit(Protocol):
+    def put(self, record: AuditRecord) -> None: ...
+    def of(
+        self, scope: Scope, subject: str, *, limit: int, before: str | None = None
+    ) -> Sequence[AuditRecord]:
+        """A subject's records, newest first."""
+
+
+class Access(Protocol):
+    """Tenants and API keys. Keys are stored as SHA-256 alone."""
+
+    def create_tenant(self, tenant: Tenant) -> bool: ...
+    def tenant(self, tenant_id: str) -> Tenant | None: ...
+    def tenants(self, *, limit: int, after: str | None = None) -> Sequence[Tenant]: ...
+    def put_key(self, key: ApiKey) -> None: ...
+    def key_by_hash(self, sha256: str) -> ApiKey | None: ...
+    def keys_of(self, tenant_id: str) -> Sequence[ApiKey]: ...
+    def revoke_key(self, tenant_id: str, key_id: str, *, now: datetime) -> bool: ...
+
+
+class RuntimeConfigs(Protocol):
+    def current(self) -> RuntimeConfig:
+        """The last good document, at most 30 s old; defaults where none was ever good."""
+
+
+class Ids(Protocol):
+    def new(self, prefix: str) -> str:
+        """`<prefix>_…`: unguessable and time-ordered."""
