@@ -1,0 +1,322 @@
+"""The sole owner of a subscription's status: every change of it is one guarded transaction made here.
+
+Each function reads the truth, builds the change with all that must be true with it (health, audit,
+notice, recovery), and applies it. A lost guard is tried again while the change is still legal; when it
+is not, someone else did it: the policy's own changes then return quietly, a person's say what stands.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from hookkeeper.domain.audit import SYSTEM, Actor, AuditRecord
+from hookkeeper.domain.circuit import closed
+from hookkeeper.domain.config import Margins
+from hookkeeper.domain.errors import ConflictError, NotFoundError
+from hookkeeper.domain.health import Health, Verdict
+from hookkeeper.domain.notice import Notice, NoticeKind
+from hookkeeper.domain.outcome import Outcome
+from hookkeeper.domain.recovery import (
+    Recovery,
+    RecoveryStatus,
+    Window,
+    with_window,
+)
+from hookkeeper.domain.subscription import (
+    DisabledReason,
+    Status,
+    Subscription,
+    Trigger,
+    next_status,
+)
+from hookkeeper.domain.tenancy import SubscriptionKey
+from hookkeeper.ports import Ids, Standing, Subscriptions, Transition
+
+TRIES = 5
+"""How often a lost guard is tried again; each loss means that someone else's write went through."""
+
+Change = Callable[[Standing, str], Transition]
+"""Builds the transition from what was read and a fresh audit id. Raises IllegalTransitionError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The standing before and the subscription after, once it is written."""
+
+    before: Standing
+    subscription: Subscription
+
+
+def verify(
+    key: SubscriptionKey, *, actor: Actor, now: datetime, margins: Margins, subscriptions: Subscriptions, ids: Ids
+) -> Changed:
+    """pending → active: the challenge came back. Events are owed from the routing cache's life on."""
+
+    def change(standing: Standing, audit_id: str) -> Transition:
+        before = standing.subscription
+        after = replace(
+            before,
+            status=next_status(before, Trigger.CHALLENGE_ECHOED),
+            first_active_at=now + margins.routing_cache,
+            token_hash=None,
+            token_expires_at=None,
+        )
+        return _transition(standing, after, standing.health, audit_id, "subscription.verified", actor, now)
+
+    return _apply(key, change, subscriptions=subscriptions, ids=ids)
+
+
+def expire(
+    key: SubscriptionKey, *, now: datetime, subscriptions: Subscriptions, ids: Ids
+) -> Changed | None:
+    """pending → revoked: nobody answered the challenge in time. None where it was answered after all."""
+    standing = subscriptions.standing(key)
+    if standing is None or not _token_ended(standing.subscription, now):
+        return None
+
+    def change(standing: Standing, audit_id: str) -> Transition:
+        before = standing.subscription
+        after = replace(
+            before,
+            status=next_status(before, Trigger.TOKEN_EXPIRED),
+            status_reason="challenge_expired",
+            token_hash=None,
+            token_expires_at=None,
+        )
+        return _transition(standing, after, standing.health, audit_id, "subscription.expired", SYSTEM, now)
+
+    return _apply_quietly(key, change, subscriptions=subscriptions, ids=ids)
+
+
+def suspend(
+    standing: Standing,
+    verdict: Verdict,
+    *,
+    owner_email: str,
+    facts: Mapping[str, str],
+    now: datetime,
+    margins: Margins,
+    subscriptions: Subscriptions,
+    ids: Ids,
+) -> bool:
+    """active → suspended by the policy, with its notice; holds only while health still says so.
+
+    True when this call made the change. Not tried again: the next failure or the sweep asks anew.
+    """
+    before, audit_id = standing.subscription, ids.new("aud")
+    if before.status is not Status.ACTIVE or verdict.gate is None:
+        return False
+    outcome = verdict.gate.outcome or Outcome.RETRYABLE
+    after = replace(
+        _disabled(before, now, _reason_of(outcome)),
+        status=next_status(before, Trigger.POLICY_CROSSED),
+        status_reason=f"auto_suspend:{verdict.gate.outcome or 'mixed'}:{verdict.gate.count}",
+        last_failure_status=standing.health.last_status_code,
+    )
+    health = _in_outage(standing.health, now, margins)
+    transition = _transition(standing, after, health, audit_id, "subscription.suspended", SYSTEM, now)
+    notice = Notice(
+        key=before.key,
+        kind=NoticeKind.SUSPENDED,
+        dedupe=f"epoch-{health.epoch}",
+        at=now,
+        owner_email=owner_email,
+        endpoint_url=before.endpoint_url,
+        facts=facts,
+    )
+    return subscriptions.transition(replace(transition, holds_streak=True, notice=notice))
+
+
+def pause(
+    key: SubscriptionKey, *, actor: Actor, now: datetime, margins: Margins, subscriptions: Subscriptions, ids: Ids
+) -> Changed:
+    """active → suspended because its owner says so; no mail."""
+
+    def change(standing: Standing, audit_id: str) -> Transition:
+        before = standing.subscription
+        after = replace(
+            _disabled(before, now, DisabledReason.MANUAL),
+            status=next_status(before, Trigger.OWNER_PAUSED),
+            status_reason="paused",
+        )
+        health = _in_outage(standing.health, now, margins)
+        return _transition(standing, after, health, audit_id, "subscription.paused", actor, now)
+
+    return _apply(key, change, subscriptions=subscriptions, ids=ids)
+
+
+def activate(
+    key: SubscriptionKey,
+    *,
+    trigger: Trigger,
+    recovery: Recovery,
+    backfill: bool,
+    actor: Actor,
+    now: datetime,
+    subscriptions: Subscriptions,
+    ids: Ids,
+) -> Changed | None:
+    """suspended → active, with the recovery of all that was missed in the same transaction.
+
+    None where the recovery no longer holds the lock, or the status changed: the race is lost. Without
+    `backfill` the outage's window is dropped on purpose: its owner said so.
+    """
+
+    def change(standing: Standing, audit_id: str) -> Transition:
+        before, health = standing.subscription, standing.health
+        if not (health.recovery.held and health.recovery.is_present(recovery.id, recovery.generation)):
+            raise ConflictError(f"{recovery.id} no longer holds the recovery of {before.id}")
+        after = replace(
+            before,
+            status=next_status(before, trigger),
+            disabled_at=None,
+            disabled_reason=None,
+            last_failure_status=None,
+            status_reason="reenabled",
+        )
+        windows = health.recovery.windows if backfill else ()
+        if backfill and health.outage_from is not None:
+            windows = with_window(windows, Window(start=health.outage_from, end=now))
+        lock = replace(
+            health.recovery,
+            version=health.recovery.version + 1,
+            status=RecoveryStatus.RUNNING,
+            windows=windows,
+        )
+        restored = replace(
+            health,
+            epoch=health.epoch + 1,
+            circuit=closed(health.circuit),
+            outage_from=None,
+            check_at=None,
+            recovery=lock,
+        )
+        transition = _transition(standing, after, restored, audit_id, "subscription.reenabled", actor, now)
+        running = replace(recovery, status=RecoveryStatus.RUNNING)
+        return replace(transition, clears_streaks=True, recovery=running)
+
+    try:
+        return _apply(key, change, subscriptions=subscriptions, ids=ids)
+    except ConflictError:
+        return None
+
+
+def revoke(
+    key: SubscriptionKey, *, actor: Actor, now: datetime, subscriptions: Subscriptions, ids: Ids
+) -> Changed:
+    """any → revoked, for good: nothing more is sent, what is owed will be discarded."""
+
+    def change(standing: Standing, audit_id: str) -> Transition:
+        before, health = standing.subscription, standing.health
+        after = replace(
+            before,
+            status=next_status(before, Trigger.REVOKED),
+            status_reason="revoked",
+            token_hash=None,
+            token_expires_at=None,
+        )
+        lock = replace(health.recovery, version=health.recovery.version + 1, windows=())
+        if lock.held:
+            lock = replace(lock, status=RecoveryStatus.CANCELLED)
+        ended = replace(
+            health,
+            epoch=health.epoch + 1,
+            circuit=closed(health.circuit),
+            outage_from=None,
+            check_at=None,
+            recovery=lock,
+        )
+        return _transition(standing, after, ended, audit_id, "subscription.revoked", actor, now)
+
+    return _apply(key, change, subscriptions=subscriptions, ids=ids)
+
+
+def _apply(
+    key: SubscriptionKey, change: Change, *, subscriptions: Subscriptions, ids: Ids
+) -> Changed:
+    """Make the change, again after each lost guard while it stays legal.
+
+    Raises NotFoundError, IllegalTransitionError when it is not legal (any more), ConflictError when
+    TRIES writes of others came between.
+    """
+    for _ in range(TRIES):
+        standing = subscriptions.standing(key)
+        if standing is None:
+            raise NotFoundError("subscription", key.subscription_id)
+        transition = change(standing, ids.new("aud"))
+        if subscriptions.transition(transition):
+            return Changed(standing, transition.after)
+    raise ConflictError(f"{key.subscription_id} is being changed by others; try again")
+
+
+def _apply_quietly(
+    key: SubscriptionKey, change: Change, *, subscriptions: Subscriptions, ids: Ids
+) -> Changed | None:
+    try:
+        return _apply(key, change, subscriptions=subscriptions, ids=ids)
+    except ConflictError:
+        return None
+
+
+def _transition(
+    standing: Standing,
+    after: Subscription,
+    health: Health,
+    audit_id: str,
+    action: str,
+    actor: Actor,
+    now: datetime,
+) -> Transition:
+    before = standing.subscription
+    return Transition(
+        before=standing,
+        after=replace(after, updated_at=now, version=before.version + 1, writer=audit_id),
+        health=health,
+        audit=AuditRecord(
+            scope=before.scope,
+            id=audit_id,
+            at=now,
+            action=action,
+            actor=actor,
+            subject=before.id,
+            before={"status": str(before.status)},
+            after={"status": str(after.status)},
+            detail=after.status_reason or "",
+        ),
+    )
+
+
+def _disabled(before: Subscription, now: datetime, reason: DisabledReason) -> Subscription:
+    return replace(before, disabled_at=now, disabled_reason=reason)
+
+
+def _in_outage(health: Health, now: datetime, margins: Margins) -> Health:
+    """Health as a suspension leaves it: the outage reaches back by the margin, or further if it had begun.
+
+    A recovery that ran gives up its lock and leaves its unread windows where they are.
+    """
+    begins = now - margins.outage
+    lock = health.recovery
+    if lock.held:
+        lock = replace(lock, version=lock.version + 1, status=RecoveryStatus.STOPPED)
+    return replace(
+        health,
+        epoch=health.epoch + 1,
+        circuit=closed(health.circuit),
+        outage_from=min(health.outage_from or begins, begins),
+        check_at=None,
+        recovery=lock,
+    )
+
+
+def _reason_of(outcome: Outcome) -> DisabledReason:
+    hard = outcome in (Outcome.PERMANENT, Outcome.FATAL)
+    return DisabledReason.PERMANENT_ERROR if hard else DisabledReason.REPEATED_FAILURE
+
+
+def _token_ended(subscription: Subscription, now: datetime) -> bool:
+    return (
+        subscription.status is Status.PENDING
+        and subscription.token_expires_at is not None
+        and now >= subscription.token_expires_at
+    )
