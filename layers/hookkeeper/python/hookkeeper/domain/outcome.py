@@ -27,6 +27,7 @@ class Fault(StrEnum):
     CONNECT_TIMEOUT = "connect_timeout"
     REFUSED = "refused"
     RESET = "reset"
+    UNREACHABLE = "unreachable"
     CLOSED_EARLY = "closed_early"
     DNS_TEMPORARY = "dns_temporary"
     DNS_NOT_FOUND = "dns_not_found"
@@ -59,8 +60,8 @@ OWN_FAULTS = frozenset(
 class Answer:
     """How one request ended: a status that arrived in time, or else a fault.
 
-    `excerpt` is clean text for people; `body` holds the raw bytes read (at most 16 KiB, maybe cut), for whoever
-    looks for an echo in them. `operator_note` may name addresses: for our logs, never for a tenant.
+    `excerpt` is clean text for people; `body` holds the raw bytes read (at most 16 KiB, maybe cut), for
+    whoever looks for an echo in them. `operator_note` may name addresses: for our logs, never for a tenant.
     """
 
     status_code: int | None = None
@@ -170,9 +171,10 @@ def _http_date(text: str) -> datetime | None:
     match = _HTTP_DATE.fullmatch(text)
     if match is None:
         return None
-    day, month, year, *clock = match.groups()
+    day, month, year, hour, minute, second = match.groups()
+    date = int(year), _MONTHS.index(month) + 1, int(day)
     try:
-        return datetime(int(year), _MONTHS.index(month) + 1, int(day), *map(int, clock), tzinfo=UTC)
+        return datetime(*date, int(hour), int(minute), int(second), tzinfo=UTC)
     except ValueError:
         return None
 
@@ -183,21 +185,23 @@ MASK = "***"
 _SHORTEST_SECRET = 4
 """Below it, masking would only riddle the text: `1` is no secret."""
 
+_NOT_PLAIN = re.compile(r"[^\x20-\x7e]")
 _SPACES = frozenset("\t\n\r\v\f\x85\u2028\u2029")
-_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-"""Controls, format characters (bidi, zero width, tags), surrogates, private and unassigned code points."""
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Co", "Cn"})
+"""Controls, format characters (bidi, zero width, tags), private and unassigned code points."""
 
 
 def clean_excerpt(raw: bytes, limit_bytes: int, secrets: Sequence[str] = ()) -> str:
     """At most `limit_bytes` of UTF-8 text on one line, without controls, bidi marks or the given secrets."""
-    text = "".join(map(_printable, raw.decode("utf-8", "replace")))
+    text = _NOT_PLAIN.sub(_printable, raw.decode("utf-8", "replace"))
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, MASK)
     return text.strip().encode()[:limit_bytes].decode("utf-8", "ignore")
 
 
-def _printable(character: str) -> str:
+def _printable(match: re.Match[str]) -> str:
+    character = match[0]
     if character in _SPACES:
         return " "
     return "" if unicodedata.category(character) in _UNPRINTABLE else character
