@@ -1,0 +1,909 @@
+"""One in-memory World, and one small fake per port over it; they pass the contract suites of the adapters.
+
+`world.before_call` and `world.after_call` are told "<Port>.<method>" around every effect, and may raise:
+that is how a test kills a function between any two steps. Each fake's effect is all or nothing.
+"""
+# ruff: noqa: ARG002  # a fake takes all that its port gives
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from hookkeeper.domain.access import ApiKey, Tenant
+from hookkeeper.domain.audit import AuditRecord
+from hookkeeper.domain.circuit import Circuit
+from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Delivery, Lane, Owed, Parcel
+from hookkeeper.domain.errors import NotFoundError, OwnFaultError, SecretUnavailableError
+from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem
+from hookkeeper.domain.health import Health, Streak
+from hookkeeper.domain.notice import Notice, NoticeKind, NoticeStatus
+from hookkeeper.domain.outbound import OutboundRequest
+from hookkeeper.domain.outcome import Answer, Outcome
+from hookkeeper.domain.recovery import Cursor, Recovery, RecoveryLock
+from hookkeeper.domain.signature import Secret
+from hookkeeper.domain.subscription import FilterChange, Profile, Status, Subscription, wants
+from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey
+from hookkeeper.ports import (
+    Edit,
+    HealthEffect,
+    Mail,
+    Readings,
+    Settled,
+    Settlement,
+    Standing,
+    SubscriptionPage,
+    Transition,
+)
+from typing_extensions import override
+
+from tests.builders import NOW, a_health, a_profile
+
+STUCK_AFTER = timedelta(minutes=2)
+OPERATORS = "*"
+"""Where `keys_of` and `revoke_key` find the operators' keys, which have no tenant."""
+
+
+class Remembered(dict[SubscriptionKey, Subscription]):
+    """Subscriptions as they stand, and as they stood: routes may be read from up to ten seconds ago."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__()
+        self._world = world
+        self._history: dict[SubscriptionKey, list[tuple[datetime, Subscription]]] = {}
+
+    @override
+    def __setitem__(self, key: SubscriptionKey, subscription: Subscription) -> None:
+        self._history.setdefault(key, []).append((self._world.now, subscription))
+        super().__setitem__(key, subscription)
+
+    def as_of(self, moment: datetime) -> list[Subscription]:
+        """Every subscription in its last form written at or before the moment."""
+        written = ([s for at, s in forms if at <= moment] for forms in self._history.values())
+        return [forms[-1] for forms in written if forms]
+
+
+class World:
+    """Everything outside of the use cases, in plain dictionaries and lists.
+
+    `owed` is keyed by delivery *and* archived_at, as its table is; `owed_of()` finds by delivery alone.
+    `queues` hold (visible at, parcel). `now` is the clock of what the fakes themselves time (routes, queues).
+    """
+
+    def __init__(self, now: datetime = NOW) -> None:
+        self.now = now
+        self.lock = threading.RLock()
+        self.before_call: Callable[[str], None] | None = None
+        self.after_call: Callable[[str], None] | None = None
+        self.subscriptions = Remembered(self)
+        self.editors: dict[SubscriptionKey, str] = {}
+        self.profiles: dict[SubscriptionKey, Profile] = {}
+        self.filters: dict[SubscriptionKey, dict[datetime, FilterChange]] = {}
+        self.urls: dict[tuple[Scope, str, str | None], str] = {}
+        self.health: dict[SubscriptionKey, Health] = {}
+        self.recoveries: dict[tuple[Scope, str], Recovery] = {}
+        self.troubled: Counter[tuple[Scope, str]] = Counter()
+        self.audit: dict[tuple[Scope, str, str], AuditRecord] = {}
+        self.notices: dict[tuple[SubscriptionKey, NoticeKind, str], Notice] = {}
+        self.deliveries: dict[DeliveryKey, Delivery] = {}
+        self.owed: dict[tuple[DeliveryKey, datetime], Owed] = {}
+        self.event_items: dict[tuple[Scope, str], EventItem] = {}
+        self.claims: dict[tuple[Scope, str], str] = {}
+        self.objects: dict[str, tuple[ArchivedEvent, ...]] = {}
+        self.queues: dict[str, list[tuple[datetime, Parcel]]] = {"deliveries": [], "backfill": []}
+        self.executions: dict[str, tuple[SubscriptionKey, Mapping[str, str | bool | int | float | None]]] = {}
+        self.challenges: list[tuple[SubscriptionKey, str]] = []
+        self.tests: list[tuple[SubscriptionKey, str, str]] = []
+        self.notice_queue: list[tuple[SubscriptionKey, str]] = []
+        self.secrets: dict[tuple[SubscriptionKey, str], tuple[Secret, datetime | None]] = {}
+        self.requests: list[OutboundRequest] = []
+        self.mails: list[Mail] = []
+        self.bus_events: list[tuple[str, Mapping[str, str]]] = []
+        self.tenants: dict[str, Tenant] = {}
+        self.keys: dict[str, ApiKey] = {}
+        self.config = RuntimeConfig()
+        self.ids_made = 0
+
+    def add(
+        self, subscription: Subscription, health: Health | None = None, profile: Profile | None = None
+    ) -> SubscriptionKey:
+        """Put a subscription in place with all that belongs to it."""
+        key = subscription.key
+        self.subscriptions[key] = subscription
+        self.health[key] = health or a_health(key=key)
+        self.profiles[key] = profile or a_profile()
+        if subscription.status is not Status.REVOKED:
+            self.urls[_url_key(subscription)] = subscription.id
+        return key
+
+    def standing(self, key: SubscriptionKey) -> Standing | None:
+        if key not in self.subscriptions:
+            return None
+        return Standing(self.subscriptions[key], self.health[key])
+
+    def owed_of(self, key: DeliveryKey) -> Owed | None:
+        """The delivery's owed item, whenever its event was archived."""
+        return next((owed for (k, _), owed in self.owed.items() if k == key), None)
+
+    def archived(self) -> list[ArchivedEvent]:
+        return [event for members in self.objects.values() for event in members]
+
+    def notices_of(self, kind: NoticeKind) -> list[Notice]:
+        return [notice for notice in self.notices.values() if notice.kind is kind]
+
+    def receive(self, queue: str, *, limit: int = 25) -> list[Parcel]:
+        """Take the parcels that are visible at `now` off a queue, oldest first."""
+        ready = sorted((entry for entry in self.queues[queue] if entry[0] <= self.now), key=lambda e: e[0])
+        for entry in ready[:limit]:
+            self.queues[queue].remove(entry)
+        return [parcel for _, parcel in ready[:limit]]
+
+
+class _HasWorld(Protocol):
+    @property
+    def world(self) -> World: ...
+
+
+_S = TypeVar("_S", bound=_HasWorld)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _call(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+    """A port's method: announced before, done under the world's lock, announced after."""
+    name = method.__qualname__.removeprefix("Fake")
+
+    @wraps(method)
+    def called(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if self.world.before_call is not None:
+            self.world.before_call(name)
+        with self.world.lock:
+            result = method(self, *args, **kwargs)
+        if self.world.after_call is not None:
+            self.world.after_call(name)
+        return result
+
+    return called
+
+
+@dataclass
+class _Fake:
+    world: World
+
+
+# ── subscriptions ────────────────────────────────────────────────────────────────────────────────
+
+
+class FakeSubscriptions(_Fake):
+    @_call
+    def create(
+        self, subscription: Subscription, profile: Profile, health: Health, audit: AuditRecord
+    ) -> str | None:
+        holder = self.world.urls.get(_url_key(subscription))
+        if holder is not None:
+            return None if holder == subscription.id else holder
+        self.world.add(replace(subscription, writer=audit.id), health, profile)
+        _put_audit(self.world, audit)
+        return None
+
+    @_call
+    def get(self, key: SubscriptionKey) -> Subscription | None:
+        return self.world.subscriptions.get(key)
+
+    @_call
+    def profile(self, key: SubscriptionKey) -> Profile | None:
+        return self.world.profiles.get(key)
+
+    @_call
+    def standing(self, key: SubscriptionKey) -> Standing | None:
+        return self.world.standing(key)
+
+    @_call
+    def filters(self, key: SubscriptionKey) -> Sequence[FilterChange]:
+        changes = self.world.filters.get(key, {})
+        return [changes[at] for at in sorted(changes)]
+
+    @_call
+    def page(self, scope: Scope, *, limit: int, after: str | None = None) -> SubscriptionPage:
+        ours = sorted((key for key in self.world.subscriptions if key.scope == scope), reverse=True)
+        rest = [key for key in ours if after is None or key.subscription_id < after]
+        standings = [Standing(self.world.subscriptions[key], self.world.health[key]) for key in rest[:limit]]
+        more = len(rest) > limit
+        return SubscriptionPage(standings, standings[-1].subscription.id if more else None)
+
+    @_call
+    def transition(self, transition: Transition) -> bool:
+        before, key = transition.before.subscription, transition.after.key
+        stored = self.world.standing(key)
+        if stored is None:
+            return False
+        if stored.subscription.writer == transition.audit.id:
+            return True
+        if not _may_change(transition, stored) or _audit_key(transition.audit) in self.world.audit:
+            return False
+        changed = _merged(stored.subscription, before=before, after=transition.after)
+        self.world.subscriptions[key] = replace(
+            changed, version=stored.subscription.version + 1, writer=transition.audit.id
+        )
+        if changed.status is Status.REVOKED:
+            self.world.urls.pop(_url_key(changed), None)
+        self.world.health[key] = _health_after(transition, stored.health)
+        _put_audit(self.world, transition.audit)
+        _put_notice(self.world, transition.notice)
+        _put_recovery(self.world, transition.recovery)
+        return True
+
+    @_call
+    def edit(self, edit: Edit) -> bool:
+        key = edit.after.key
+        stored = self.world.subscriptions.get(key)
+        if stored is None:
+            return False
+        if self.world.editors.get(key) == edit.audit.id:
+            return True
+        if stored.version != edit.before.version:
+            return False
+        self.world.subscriptions[key] = replace(edit.after, version=stored.version + 1, writer=stored.writer)
+        self.world.editors[key] = edit.audit.id
+        if edit.profile is not None:
+            self.world.profiles[key] = edit.profile
+        self.world.filters.setdefault(key, {}).update({change.at: change for change in edit.filter_changes})
+        _put_audit(self.world, edit.audit)
+        _put_notice(self.world, edit.notice)
+        return True
+
+    @_call
+    def expired_tokens(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
+        ended = [
+            (subscription.token_expires_at, key)
+            for key, subscription in self.world.subscriptions.items()
+            if subscription.status is Status.PENDING
+            and subscription.token_expires_at is not None
+            and subscription.token_expires_at <= now
+        ]
+        return [key for _, key in sorted(ended)][:limit]
+
+
+@dataclass
+class FakeRoutes(_Fake):
+    """Routes as a warm function sees them: as of `staleness` ago (at most the cache's ten seconds)."""
+
+    staleness: timedelta = timedelta(0)
+
+    @_call
+    def matching(self, scope: Scope, *, event_type: str, resource_id: str | None) -> Sequence[str]:
+        return sorted(
+            subscription.id
+            for subscription in self.world.subscriptions.as_of(self.world.now - self.staleness)
+            if subscription.scope == scope
+            and subscription.status is Status.ACTIVE
+            and wants(subscription, event_type=event_type, resource_id=resource_id)
+        )
+
+
+def _may_change(transition: Transition, stored: Standing) -> bool:
+    before, health = transition.before, stored.health
+    same_status = stored.subscription.status is before.subscription.status
+    same_epoch = health.epoch == before.health.epoch
+    lock_untouched = transition.health.recovery == before.health.recovery
+    same_lock = lock_untouched or health.recovery.version == before.health.recovery.version
+    keeps_outage = transition.health.outage_from is not None
+    same_outage = keeps_outage or health.outage_from == before.health.outage_from
+    streak_stands = not transition.holds_streak or (
+        health.first_failure_at == before.health.first_failure_at
+        and health.consecutive_failures >= before.health.consecutive_failures
+    )
+    return same_status and same_epoch and same_lock and same_outage and streak_stands
+
+
+def _merged(stored: Subscription, *, before: Subscription, after: Subscription) -> Subscription:
+    """`stored` with what the transition changed: an edit that came between keeps its words."""
+    changed = {
+        f.name: getattr(after, f.name)
+        for f in fields(Subscription)
+        if getattr(before, f.name) != getattr(after, f.name)
+    }
+    return replace(stored, **changed)
+
+
+def _health_after(transition: Transition, stored: Health) -> Health:
+    before, after = transition.before.health, transition.health
+    circuit = stored.circuit
+    if after.circuit != before.circuit:
+        circuit = replace(after.circuit, version=stored.circuit.version + 1)
+    outage_from = after.outage_from
+    if outage_from is not None and stored.outage_from is not None:
+        outage_from = min(outage_from, stored.outage_from)
+    health = replace(
+        stored,
+        epoch=after.epoch,
+        circuit=circuit,
+        outage_from=outage_from,
+        check_at=after.check_at,
+        recovery=stored.recovery if after.recovery == before.recovery else after.recovery,
+    )
+    if transition.clears_streaks:
+        health = replace(health, streaks={}, consecutive_failures=0, first_failure_at=None, not_before=None)
+    return health
+
+
+def _url_key(subscription: Subscription) -> tuple[Scope, str, str | None]:
+    path, mark, query = subscription.endpoint_url.partition("?")
+    return subscription.scope, path.removesuffix("/") + mark + query, subscription.resource_id
+
+
+def _audit_key(record: AuditRecord) -> tuple[Scope, str, str]:
+    return record.scope, record.subject, record.id
+
+
+def _put_audit(world: World, record: AuditRecord) -> None:
+    world.audit.setdefault(_audit_key(record), record)
+
+
+def _put_notice(world: World, notice: Notice | None) -> None:
+    if notice is not None:
+        world.notices.setdefault((notice.key, notice.kind, notice.dedupe), notice)
+
+
+def _put_recovery(world: World, recovery: Recovery | None) -> None:
+    """Whole, but for the counts that `add_counts` owns until the recovery has ended."""
+    if recovery is None:
+        return
+    place = (recovery.key.scope, recovery.id)
+    stored = world.recoveries.get(place)
+    if stored is not None and recovery.ended_at is None:
+        recovery = replace(recovery, succeeded=stored.succeeded, failed=stored.failed)
+    world.recoveries[place] = recovery
+
+
+# ── health, circuit, recovery ────────────────────────────────────────────────────────────────────
+
+
+class FakeHealthStore(_Fake):
+    @_call
+    def write_circuit(self, before: Health, circuit: Circuit, *, outage_from: datetime | None = None) -> bool:
+        stored = self.world.health.get(before.key)
+        if stored is None or stored.epoch != before.epoch:
+            return False
+        if stored.circuit.version != before.circuit.version:
+            return stored.circuit == circuit
+        self.world.health[before.key] = replace(
+            stored, circuit=circuit, outage_from=outage_from or stored.outage_from
+        )
+        return True
+
+    @_call
+    def close_circuit(
+        self, before: Health, circuit: Circuit, lock: RecoveryLock, recovery: Recovery | None
+    ) -> bool:
+        stored = self.world.standing(before.key)
+        if stored is None or stored.health.epoch != before.epoch:
+            return False
+        health = stored.health
+        if health.circuit == circuit and health.recovery == lock:
+            return True
+        if (
+            stored.subscription.status is not Status.ACTIVE
+            or health.circuit.version != before.circuit.version
+            or health.recovery.version != before.recovery.version
+        ):
+            return False
+        self.world.health[before.key] = replace(health, circuit=circuit, outage_from=None, recovery=lock)
+        _put_recovery(self.world, recovery)
+        return True
+
+    @_call
+    def write_lock(
+        self,
+        before: Health,
+        lock: RecoveryLock,
+        recovery: Recovery,
+        *,
+        flowing: bool = False,
+        notice: Notice | None = None,
+    ) -> bool:
+        stored = self.world.standing(before.key)
+        if stored is None or stored.health.epoch != before.epoch:
+            return False
+        if stored.health.recovery.version != before.recovery.version:
+            return stored.health.recovery == lock
+        flows = stored.subscription.status is Status.ACTIVE and not stored.health.circuit.is_open
+        if flowing and not flows:
+            return False
+        self.world.health[before.key] = replace(stored.health, recovery=lock)
+        _put_recovery(self.world, recovery)
+        _put_notice(self.world, notice)
+        return True
+
+    @_call
+    def raise_not_before(self, key: SubscriptionKey, *, epoch: int, not_before: datetime) -> None:
+        stored = self.world.health.get(key)
+        if stored is None or stored.epoch != epoch:
+            return
+        later = max(stored.not_before or not_before, not_before)
+        self.world.health[key] = replace(stored, not_before=later)
+
+    @_call
+    def set_check(self, key: SubscriptionKey, *, epoch: int, check_at: datetime | None) -> None:
+        stored = self.world.health.get(key)
+        if stored is not None and stored.epoch == epoch:
+            self.world.health[key] = replace(stored, check_at=check_at)
+
+    @_call
+    def due(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
+        moments = [(due_at(health), key) for key, health in self.world.health.items()]
+        return [key for at, key in sorted((at, key) for at, key in moments if at and at <= now)][:limit]
+
+
+def due_at(health: Health) -> datetime | None:
+    """When the sweep must look at this health: the earliest of wake, check and a held lock's lease."""
+    lease = health.recovery.lease_until if health.recovery.held else None
+    return min((at for at in (health.circuit.wake_at, health.check_at, lease) if at), default=None)
+
+
+class FakeRecoveries(_Fake):
+    @_call
+    def get(self, scope: Scope, recovery_id: str) -> Recovery | None:
+        return self.world.recoveries.get((scope, recovery_id))
+
+    @_call
+    def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Recovery]:
+        ours = [recovery for recovery in self.world.recoveries.values() if recovery.key == key]
+        return sorted(ours, key=lambda recovery: recovery.id, reverse=True)[:limit]
+
+    @_call
+    def add_counts(
+        self, key: SubscriptionKey, recovery_id: str, *, succeeded: int, failed: int, troubled: int
+    ) -> None:
+        place = (key.scope, recovery_id)
+        stored = self.world.recoveries.get(place)
+        if stored is None:
+            return
+        self.world.recoveries[place] = replace(
+            stored, succeeded=stored.succeeded + succeeded, failed=stored.failed + failed
+        )
+        self.world.troubled[place] += troubled
+
+
+class FakeWorkflow(_Fake):
+    @_call
+    def start(
+        self,
+        key: SubscriptionKey,
+        *,
+        name: str,
+        options: Mapping[str, str | bool | int | float | None],
+    ) -> None:
+        self.world.executions.setdefault(name, (key, options))
+
+
+# ── deliveries ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class FakeLedger(_Fake):
+    """`unread` are the keys that a read leaves unanswered, `unwritten` those that a batch does not write."""
+
+    unread: set[DeliveryKey] = field(default_factory=set)
+    unwritten: set[DeliveryKey] = field(default_factory=set)
+
+    @_call
+    def read_batch(self, keys: Sequence[DeliveryKey]) -> Readings:
+        if len(keys) > 25:
+            raise ValueError(f"a batch is at most 25 deliveries, not {len(keys)}")
+        answered = [key for key in keys if key not in self.unread]
+        standings = {key.subscription: self.world.standing(key.subscription) for key in answered}
+        return Readings(
+            standings={key: standing for key, standing in standings.items() if standing is not None},
+            deliveries={k: self.world.deliveries[k] for k in answered if k in self.world.deliveries},
+            unread=frozenset(self.unread.intersection(keys)),
+        )
+
+    @_call
+    def read(self, keys: Sequence[DeliveryKey]) -> Mapping[DeliveryKey, Delivery]:
+        if self.unread.intersection(keys):
+            raise OwnFaultError("some ledger records came back unread")
+        return {key: self.world.deliveries[key] for key in keys if key in self.world.deliveries}
+
+    @_call
+    def put_clean(self, deliveries: Sequence[Delivery]) -> Sequence[DeliveryKey]:
+        for delivery in deliveries:
+            if delivery.key not in self.unwritten:
+                self.world.deliveries[delivery.key] = delivery
+        return [delivery.key for delivery in deliveries if delivery.key in self.unwritten]
+
+    @_call
+    def settle(self, settlement: Settlement) -> Settled:
+        key, effect = settlement.after.key, settlement.effect
+        stored = self.world.deliveries.get(key)
+        health = self.world.health.get(key.subscription)
+        counts = effect is not None and health is not None and health.epoch == effect.epoch
+        if stored is not None and stored != settlement.before and stored == settlement.after:
+            return Settled(written=True, counted=counts)
+        if _guard(stored) != _guard(settlement.before):
+            return Settled(written=False, counted=False)
+        self.world.deliveries[key] = settlement.after
+        place = (key, settlement.after.archived_at)
+        if settlement.owed is None:
+            self.world.owed.pop(place, None)
+        else:
+            self.world.owed[place] = settlement.owed
+        if counts and effect is not None and health is not None:
+            self.world.health[key.subscription] = affected(health, effect)
+        return Settled(written=True, counted=counts)
+
+    @_call
+    def owed(self, key: SubscriptionKey, *, limit: int, after: Cursor | None = None) -> Sequence[Owed]:
+        ours = [owed for owed in self.world.owed.values() if owed.key.subscription == key]
+        ordered = sorted(ours, key=_place)
+        return [owed for owed in ordered if after is None or _place(owed) > after][:limit]
+
+    @_call
+    def owed_item(self, key: DeliveryKey, *, archived_at: datetime) -> Owed | None:
+        return self.world.owed.get((key, archived_at))
+
+    @_call
+    def due(self, now: datetime, *, limit: int) -> Sequence[Owed]:
+        ready = [owed for owed in self.world.owed.values() if owed.due_at <= now]
+        return sorted(ready, key=lambda owed: (owed.due_at, owed.key))[:limit]
+
+    @_call
+    def move_due(
+        self, owed: Owed, *, due_at: datetime, taken_by: str | None = None, automatic_left: bool | None = None
+    ) -> bool:
+        place = (owed.key, owed.archived_at)
+        stored = self.world.owed.get(place)
+        if stored is None or stored.due_at != owed.due_at:
+            return False
+        self.world.owed[place] = replace(
+            stored,
+            due_at=due_at,
+            taken_by=stored.taken_by if taken_by is None else taken_by,
+            automatic_left=stored.automatic_left if automatic_left is None else automatic_left,
+        )
+        return True
+
+    @_call
+    def delete_owed(self, owed: Owed) -> None:
+        self.world.owed.pop((owed.key, owed.archived_at), None)
+
+
+def affected(health: Health, effect: HealthEffect) -> Health:
+    """Health after one more settled sequence."""
+    seen = replace(
+        health,
+        last_outcome=effect.outcome,
+        last_status_code=effect.status_code,
+        last_error=effect.error,
+        last_attempt_at=effect.at,
+        check_at=effect.check_at or health.check_at,
+    )
+    if effect.outcome is Outcome.SUCCESS:
+        return replace(
+            seen,
+            streaks={},
+            consecutive_failures=0,
+            first_failure_at=None,
+            last_success_at=effect.at,
+            last_delivery_at=effect.at,
+        )
+    first = effect.first_failure_at or effect.at
+    streak = health.streaks.get(effect.outcome)
+    grown = Streak(streak.count + 1, streak.first_failure_at) if streak else Streak(1, first)
+    return replace(
+        seen,
+        streaks={**health.streaks, effect.outcome: grown},
+        consecutive_failures=health.consecutive_failures + 1,
+        first_failure_at=health.first_failure_at or first,
+    )
+
+
+def _guard(delivery: Delivery | None) -> tuple[int, int, str] | None:
+    return (delivery.attempt_count, delivery.sequence, delivery.status) if delivery else None
+
+
+def _place(owed: Owed) -> Cursor:
+    return Cursor(archived_at=owed.archived_at, event_id=owed.key.event_id)
+
+
+@dataclass
+class FakeLanes(_Fake):
+    """`refuses` says which parcels the queue does not accept (a batch's `Failed` entries)."""
+
+    refuses: Callable[[Parcel], bool] = lambda _: False
+
+    @_call
+    def send(
+        self, parcels: Sequence[Parcel], *, delays: Sequence[timedelta] | None = None
+    ) -> Sequence[Parcel]:
+        waits = delays if delays is not None else [timedelta(0)] * len(parcels)
+        if any(not timedelta(0) <= wait <= MAX_QUEUE_DELAY for wait in waits):
+            raise ValueError("SQS delays a message by at most 15 minutes")
+        refused = []
+        for parcel, wait in zip(parcels, waits, strict=True):
+            if self.refuses(parcel):
+                refused.append(parcel)
+            else:
+                self.world.queues[queue_of(parcel)].append((self.world.now + wait, parcel))
+        return refused
+
+
+def queue_of(parcel: Parcel) -> str:
+    """A replay of one delivery goes with the live ones; whatever belongs to a recovery does not."""
+    recovering = parcel.lane is Lane.BACKFILL or parcel.recovery_id is not None
+    return "backfill" if recovering else "deliveries"
+
+
+# ── events and archive ───────────────────────────────────────────────────────────────────────────
+
+
+class FakeEventItems(_Fake):
+    @_call
+    def routed(self, ids: Sequence[tuple[Scope, str]]) -> Mapping[tuple[Scope, str], EventItem]:
+        return {place: self.world.event_items[place] for place in ids if place in self.world.event_items}
+
+    @_call
+    def put(self, items: Sequence[EventItem]) -> None:
+        for item in items:
+            self.world.event_items.setdefault((item.scope, item.id), item)
+
+    @_call
+    def claim(self, scope: Scope, event_id: str, *, body_hash: str, now: datetime) -> str:
+        return self.world.claims.setdefault((scope, event_id), body_hash)
+
+
+class FakeArchive(_Fake):
+    @_call
+    def put(self, events: Sequence[Event], *, now: datetime) -> Sequence[ArchivedEvent]:
+        object_key = f"events/{len(self.world.objects) + 1}"
+        scopes = list(dict.fromkeys(event.scope for event in events))
+        lines = Counter[Scope]()
+        archived = []
+        for event in events:
+            pointer = ArchivePointer(
+                object_key=object_key,
+                offset=1000 * scopes.index(event.scope),
+                length=1000,
+                line=lines[event.scope],
+            )
+            lines[event.scope] += 1
+            archived.append(ArchivedEvent(event=event, archived_at=now, pointer=pointer))
+        if archived:
+            self.world.objects[object_key] = tuple(archived)
+        return archived
+
+    @_call
+    def body(self, scope: Scope, pointer: ArchivePointer) -> bytes:
+        members = self.world.objects.get(pointer.object_key, ())
+        for archived in members:
+            if archived.event.scope == scope and archived.pointer == pointer:
+                return archived.event.body
+        raise NotFoundError("archived event", f"{pointer.object_key}:{pointer.line}")
+
+    @_call
+    def events(
+        self, scope: Scope, *, start: datetime, until: datetime, after: Cursor | None = None
+    ) -> Iterator[ArchivedEvent]:
+        ours = [
+            a for a in self.world.archived() if a.event.scope == scope and start <= a.archived_at <= until
+        ]
+        return iter([a for a in sorted(ours, key=_cursor) if after is None or _cursor(a) > after])
+
+    @_call
+    def recent(
+        self, scope: Scope, *, since: datetime, before: Cursor | None = None
+    ) -> Iterator[tuple[Cursor, str]]:
+        ours = [a for a in self.world.archived() if a.event.scope == scope and a.archived_at >= since]
+        ordered = sorted(ours, key=_cursor, reverse=True)
+        return iter([(_cursor(a), a.event.type) for a in ordered if before is None or _cursor(a) < before])
+
+
+def _cursor(archived: ArchivedEvent) -> Cursor:
+    return Cursor(archived_at=archived.archived_at, event_id=archived.event.id)
+
+
+# ── reaching out, secrets, telling ───────────────────────────────────────────────────────────────
+
+
+def _ok(_: OutboundRequest) -> Answer:
+    return Answer(status_code=200, latency_ms=80)
+
+
+@dataclass
+class FakeSender(_Fake):
+    """Every endpoint in one function: `answer` sees the request and says how it ended."""
+
+    answer: Callable[[OutboundRequest], Answer] = _ok
+
+    @_call
+    def send(
+        self, requests: Sequence[OutboundRequest], *, stop_at_seconds: float | None = None
+    ) -> Sequence[Answer]:
+        self.world.requests.extend(requests)
+        return [self.answer(request) for request in requests]
+
+
+@dataclass
+class FakeSecrets(_Fake):
+    """While `unavailable`, every secret is unreadable, as when KMS is down."""
+
+    unavailable: bool = False
+
+    @_call
+    def create(self, key: SubscriptionKey, secret: Secret, *, version: int, now: datetime) -> str:
+        ref = f"kms:{key.subscription_id}/versions/{version}"
+        self.world.secrets[key, ref] = (secret, None)
+        return ref
+
+    @_call
+    def retire(self, key: SubscriptionKey, secret_ref: str, *, until: datetime) -> None:
+        secret, _ = self.world.secrets[key, secret_ref]
+        self.world.secrets[key, secret_ref] = (secret, until)
+
+    @_call
+    def signing(self, key: SubscriptionKey, secret_ref: str, *, now: datetime) -> Sequence[Secret]:
+        present = self.world.secrets.get((key, secret_ref))
+        if present is None or self.unavailable:
+            raise SecretUnavailableError(f"no secret {secret_ref}")
+        overlapping = [
+            secret
+            for (k, ref), (secret, until) in self.world.secrets.items()
+            if k == key and ref != secret_ref and until is not None and now < until
+        ]
+        return [present[0], *overlapping]
+
+
+class FakeContacts(_Fake):
+    @_call
+    def challenge(self, key: SubscriptionKey, *, token: str) -> None:
+        self.world.challenges.append((key, token))
+
+    @_call
+    def test(self, key: SubscriptionKey, *, event_type: str, data: str) -> None:
+        self.world.tests.append((key, event_type, data))
+
+
+class FakeNotices(_Fake):
+    @_call
+    def put(self, notice: Notice) -> bool:
+        new = (notice.key, notice.kind, notice.dedupe) not in self.world.notices
+        _put_notice(self.world, notice)
+        return new
+
+    @_call
+    def get(self, key: SubscriptionKey, notice_id: str) -> Notice | None:
+        ours = (notice for (k, _, _), notice in self.world.notices.items() if k == key)
+        return next((notice for notice in ours if notice.id == notice_id), None)
+
+    @_call
+    def claim(self, notice: Notice, *, by: str, now: datetime, lease: timedelta) -> bool:
+        stored = self.world.notices.get((notice.key, notice.kind, notice.dedupe))
+        if stored is None or stored.status is not NoticeStatus.PENDING:
+            return False
+        held = stored.claimed_until is not None and now < stored.claimed_until
+        if held and stored.claimed_by != by:
+            return False
+        claimed = replace(stored, claimed_by=by, claimed_until=now + lease)
+        self.world.notices[notice.key, notice.kind, notice.dedupe] = claimed
+        return True
+
+    @_call
+    def mark(self, notice: Notice) -> bool:
+        stored = self.world.notices.get((notice.key, notice.kind, notice.dedupe))
+        if stored is None or stored.claimed_by is None or stored.claimed_by != notice.claimed_by:
+            return False
+        self.world.notices[notice.key, notice.kind, notice.dedupe] = replace(
+            stored,
+            status=notice.status,
+            attempts=notice.attempts,
+            message_id=notice.message_id,
+            sent_at=notice.sent_at,
+            claimed_until=notice.claimed_until,
+        )
+        return True
+
+    @_call
+    def stuck(self, now: datetime, *, limit: int) -> Sequence[Notice]:
+        pending = [n for n in self.world.notices.values() if n.status is NoticeStatus.PENDING]
+        return sorted((n for n in pending if _stuck_at(n) <= now), key=_stuck_at)[:limit]
+
+    @_call
+    def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Notice]:
+        ours = [notice for (k, _, _), notice in self.world.notices.items() if k == key]
+        return sorted(ours, key=lambda notice: (notice.at, notice.id), reverse=True)[:limit]
+
+
+def _stuck_at(notice: Notice) -> datetime:
+    return max(notice.at + STUCK_AFTER, notice.claimed_until or notice.at)
+
+
+class FakeNoticeQueue(_Fake):
+    @_call
+    def send(self, key: SubscriptionKey, notice_id: str) -> None:
+        self.world.notice_queue.append((key, notice_id))
+
+
+@dataclass
+class FakeMailer(_Fake):
+    """`refuse` may raise MailRefusedError or MailDeferredError; what it lets pass is in `world.mails`."""
+
+    refuse: Callable[[Mail], None] = lambda _: None
+
+    @_call
+    def send(self, mail: Mail) -> str:
+        self.refuse(mail)
+        self.world.mails.append(mail)
+        return f"ses-{len(self.world.mails)}"
+
+
+class FakeOperatorBus(_Fake):
+    @_call
+    def publish(self, detail_type: str, detail: Mapping[str, str]) -> None:
+        self.world.bus_events.append((detail_type, dict(detail)))
+
+
+class FakeAudit(_Fake):
+    @_call
+    def put(self, record: AuditRecord) -> None:
+        _put_audit(self.world, record)
+
+    @_call
+    def of(
+        self, scope: Scope, subject: str, *, limit: int, before: str | None = None
+    ) -> Sequence[AuditRecord]:
+        ours = [r for r in self.world.audit.values() if (r.scope, r.subject) == (scope, subject)]
+        newest_first = sorted(ours, key=lambda record: record.id, reverse=True)
+        return [record for record in newest_first if before is None or record.id < before][:limit]
+
+
+class FakeAccess(_Fake):
+    @_call
+    def create_tenant(self, tenant: Tenant) -> bool:
+        return self.world.tenants.setdefault(tenant.id, tenant) == tenant
+
+    @_call
+    def tenant(self, tenant_id: str) -> Tenant | None:
+        return self.world.tenants.get(tenant_id)
+
+    @_call
+    def tenants(self, *, limit: int, after: str | None = None) -> Sequence[Tenant]:
+        ids = sorted(i for i in self.world.tenants if after is None or i > after)
+        return [self.world.tenants[i] for i in ids[:limit]]
+
+    @_call
+    def put_key(self, key: ApiKey) -> None:
+        self.world.keys[key.sha256] = key
+
+    @_call
+    def key_by_hash(self, sha256: str) -> ApiKey | None:
+        return self.world.keys.get(sha256)
+
+    @_call
+    def keys_of(self, tenant_id: str) -> Sequence[ApiKey]:
+        ours = [key for key in self.world.keys.values() if (key.tenant_id or OPERATORS) == tenant_id]
+        return sorted(ours, key=lambda key: key.id)
+
+    @_call
+    def revoke_key(self, tenant_id: str, key_id: str, *, now: datetime) -> bool:
+        for key in self.world.keys.values():
+            if (key.tenant_id or OPERATORS, key.id) == (tenant_id, key_id):
+                self.world.keys[key.sha256] = replace(key, revoked_at=key.revoked_at or now)
+                return True
+        return False
+
+
+class FakeRuntimeConfigs(_Fake):
+    @_call
+    def current(self) -> RuntimeConfig:
+        return self.world.config
+
+
+class FakeIds(_Fake):
+    @_call
+    def new(self, prefix: str) -> str:
+        self.world.ids_made += 1
+        return f"{prefix}_{self.world.ids_made:026d}"
