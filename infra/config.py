@@ -1,8 +1,8 @@
 """The tunables of each stage: what may differ between a laptop and production, on one page."""
 
 import ipaddress
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 ROUTING_CACHE_SECONDS = 10
@@ -10,6 +10,9 @@ ROUTING_CACHE_SECONDS = 10
 
 RETENTION_DAYS = 7
 """How long an archived event can be recovered (SPEC §1)."""
+
+ARCHIVE_DAYS = 16
+"""How long its bytes live: longer than any queue, dead-letter queue or recovery may still ask for them."""
 
 
 class StageRefusedError(Exception):
@@ -72,6 +75,11 @@ class StageConfig:
     allowed_hosts: tuple[str, ...] = ()
     extra_ca_file: str | None = None
 
+    gateway_url: str | None = None
+    """Where the embedded AWS serves APIs by id; AWS gives each a name of its own."""
+    runtime_document: Mapping[str, Any] = field(default_factory=dict)
+    """The first runtime configuration: what differs from the defaults in the code."""
+
     requests_per_second: int = 200
     burst: int = 400
 
@@ -122,9 +130,13 @@ def _local(context: Callable[[str], Any]) -> StageConfig:
         deliver=Size(512, 25),
         contact=Size(512, 20),
         recover=Size(512, 25),
+        events=Feed(100, 1, 100, 2),
+        deliveries=Feed(25, 1, 20, 2),
+        backfill=Feed(25, 1, 20, 2),
         least_margin_seconds=0,
         keep_data=False,
         embedded=True,
+        gateway_url=context("gateway_url"),
         allowed_private_cidrs=("127.0.0.0/8", "::1/128"),
         allowed_hosts=("localhost",),
         extra_ca_file=context("extra_ca_file"),

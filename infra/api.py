@@ -1,0 +1,282 @@
+"""The HTTPS API: one REST API, an authorizer, and `api` behind every path; every error is problem+json."""
+
+import json
+
+import aws_cdk as cdk
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+from hookkeeper.settings import ApiSettings, AuthorizerSettings
+
+from infra.config import RETENTION_DAYS, StageConfig
+from infra.function import Function, Shared, acknowledge, execution_role
+from infra.queues import Queues
+from infra.recovery import state_machine_arn
+from infra.runtime_config import RuntimeConfig
+from infra.storage import PUT, QUERY, READ, WRITE, Storage, tenant_policy
+
+STAGE_NAME = "api"
+
+AUTHORIZER_CACHE = cdk.Duration.seconds(30)
+"""A revoked key must be dead within 60 s over all caches together (SPEC §4); the rest is the functions'."""
+
+_KEY_SHAPE = r"^Bearer hk_(live|test|app|op)_[0-9A-Za-z]{33,64}$"
+
+_PUSH_POLICY = (
+    "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/"
+    "AmazonAPIGatewayPushToCloudWatchLogs]"
+)
+
+_OPEN_PATHS = ("healthz", "openapi.json")
+
+_PROBLEMS: dict[str, tuple[apigateway.ResponseType, int, str, str]] = {
+    "BadBody": (apigateway.ResponseType.BAD_REQUEST_BODY, 400, "bad_request", "Bad Request"),
+    "BadParameters": (apigateway.ResponseType.BAD_REQUEST_PARAMETERS, 400, "bad_request", "Bad Request"),
+    "Unauthorized": (apigateway.ResponseType.UNAUTHORIZED, 401, "unauthorized", "Unauthorized"),
+    "Expired": (apigateway.ResponseType.EXPIRED_TOKEN, 401, "unauthorized", "Unauthorized"),
+    "Denied": (apigateway.ResponseType.ACCESS_DENIED, 403, "forbidden", "Forbidden"),
+    "Filtered": (apigateway.ResponseType.WAF_FILTERED, 403, "forbidden", "Forbidden"),
+    "NotFound": (apigateway.ResponseType.RESOURCE_NOT_FOUND, 404, "not_found", "Not Found"),
+    # What API Gateway says of a path and method that it does not have.
+    "NoSuchRoute": (apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN, 404, "not_found", "Not Found"),
+    "TooLarge": (apigateway.ResponseType.REQUEST_TOO_LARGE, 413, "too_large", "Content Too Large"),
+    "MediaType": (
+        apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE,
+        415,
+        "unsupported_media_type",
+        "Unsupported Media Type",
+    ),
+    "Throttled": (apigateway.ResponseType.THROTTLED, 429, "throttled", "Too Many Requests"),
+    "Quota": (apigateway.ResponseType.QUOTA_EXCEEDED, 429, "quota_exceeded", "Too Many Requests"),
+    "AuthorizerFailed": (
+        apigateway.ResponseType.AUTHORIZER_FAILURE,
+        500,
+        "internal_error",
+        "Internal Server Error",
+    ),
+    "IntegrationFailed": (apigateway.ResponseType.INTEGRATION_FAILURE, 502, "bad_gateway", "Bad Gateway"),
+    "TimedOut": (apigateway.ResponseType.INTEGRATION_TIMEOUT, 504, "timeout", "Gateway Timeout"),
+}
+
+
+class Api(Construct):
+    """REST API → authorizer, api. `url` and `hosts` are known before any function is."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        shared: Shared,
+        storage: Storage,
+        queues: Queues,
+        runtime: RuntimeConfig,
+    ) -> None:
+        super().__init__(scope, id_)
+        self._shared = shared
+        self.rest = _rest_api(self, shared.config)
+        stack = cdk.Stack.of(self)
+        self.hosts = (f"{self.rest.rest_api_id}.execute-api.{stack.region}.{stack.url_suffix}",)
+        gateway = shared.config.gateway_url
+        self.url = (
+            f"{gateway}/{self.rest.rest_api_id}/{STAGE_NAME}"
+            if gateway
+            else f"https://{self.hosts[0]}/{STAGE_NAME}"
+        )
+        self.console_url = f"{self.url}/console"
+        self.authorizer = self._authorizer(storage)
+        self.api = self._api(storage, queues, runtime)
+        self._routes()
+        self._problems()
+
+    def _authorizer(self, storage: Storage) -> Function:
+        config = self._shared.config
+        authorizer = Function(
+            self,
+            "authorizer",
+            shared=self._shared,
+            size=config.authorizer,
+            description="Says whose key a call carries and what it may do",
+            settings=AuthorizerSettings(
+                stage=config.stage, log_level=config.log_level, access_table=storage.access.table_name
+            ),
+        )
+        storage.access.allow(authorizer, "dynamodb:GetItem", "dynamodb:UpdateItem")
+        return authorizer
+
+    def _api(self, storage: Storage, queues: Queues, runtime: RuntimeConfig) -> Function:
+        config = self._shared.config
+        role = execution_role(self, "api")
+        tenant_role = self._tenant_role(role, storage)
+        api = Function(
+            self,
+            "api",
+            shared=self._shared,
+            size=config.api,
+            description="Answers the HTTPS API",
+            role=role,
+            settings=ApiSettings(
+                stage=config.stage,
+                log_level=config.log_level,
+                subscriptions_table=storage.subscriptions.table_name,
+                deliveries_table=storage.deliveries.table_name,
+                events_table=storage.events.table_name,
+                secrets_table=storage.secrets.table_name,
+                access_table=storage.access.table_name,
+                audit_table=storage.audit.table_name,
+                notices_table=storage.notices.table_name,
+                tenant_role_arn=tenant_role.role_arn,
+                events_queue_url=queues.events.queue.queue_url,
+                deliveries_queue_url=queues.deliveries.queue.queue_url,
+                contacts_queue_url=queues.contacts.queue.queue_url,
+                state_machine_arn=state_machine_arn(self),
+                kms_key_id=storage.key.key_arn,
+                api_url=self.url,
+                console_url=self.console_url,
+                margin_seconds=config.margin_seconds,
+                retention_days=RETENTION_DAYS,
+                appconfig_application=runtime.application,
+                appconfig_environment=runtime.environment,
+                appconfig_profile=runtime.profile,
+                allowed_private_cidrs=config.allowed_private_cidrs,
+                allowed_hosts=config.allowed_hosts,
+                extra_ca_file=config.extra_ca_file,
+                own_hosts=self.hosts,
+            ),
+        )
+        api.may("sts:AssumeRole", "sts:TagSession", on=tenant_role.role_arn)
+        storage.access.allow(api, *READ, *WRITE)
+        storage.access.allow_index(api, "lists")
+        storage.audit.allow(api, *PUT, *QUERY)
+        api.may("kms:GenerateDataKey", "kms:Decrypt", on=storage.key.key_arn)
+        for lane in (queues.events, queues.deliveries, queues.contacts):
+            lane.allow_send(api)
+        api.may("states:StartExecution", on=state_machine_arn(self))
+        runtime.allow_read(api)
+        return api
+
+    def _tenant_role(self, api_role: iam.Role, storage: Storage) -> iam.Role:
+        """What api works under on a tenant's items: it must name tenant and mode to take it (SPEC §4)."""
+        role = iam.Role(
+            self,
+            "TenantRole",
+            description="Work on the items of the tenant and mode that the session is tagged with",
+            max_session_duration=cdk.Duration.hours(1),
+            assumed_by=iam.SessionTagsPrincipal(
+                iam.ArnPrincipal(api_role.role_arn).with_conditions(
+                    {"Null": {"aws:RequestTag/tenant": "false", "aws:RequestTag/mode": "false"}}
+                )
+            ),
+        )
+        for statement in tenant_policy(storage):
+            role.add_to_policy(statement)
+        return role
+
+    def _routes(self) -> None:
+        integration = apigateway.LambdaIntegration(self.api, proxy=True, allow_test_invoke=False)
+        authorizer = apigateway.TokenAuthorizer(
+            self,
+            "Keys",
+            handler=self.authorizer,
+            results_cache_ttl=AUTHORIZER_CACHE,
+            validation_regex=_KEY_SHAPE,
+        )
+        self.rest.root.add_resource("{proxy+}").add_method(
+            "ANY",
+            integration,
+            authorizer=authorizer,
+            authorization_type=apigateway.AuthorizationType.CUSTOM,
+        )
+        for path in _OPEN_PATHS:
+            method = self.rest.root.add_resource(path).add_method(
+                "GET", integration, authorization_type=apigateway.AuthorizationType.NONE
+            )
+            acknowledge(
+                method, {"AwsSolutions-APIG4": "Health and the API's own description hold no secret."}
+            )
+
+    def _problems(self) -> None:
+        for id_, (type_, status, code, title) in _PROBLEMS.items():
+            headers = {"Content-Type": "'application/problem+json'"}
+            if status == 401:
+                headers["WWW-Authenticate"] = "'Bearer'"
+            self.rest.add_gateway_response(
+                id_,
+                type=type_,
+                status_code=str(status),
+                response_headers=headers,
+                templates={"application/json": problem_template(status, code, title)},
+            )
+
+
+def problem_template(status: int, code: str, title: str) -> str:
+    """RFC 9457 in the shape of SPEC §5; API Gateway puts the request's id in."""
+    return json.dumps(
+        {
+            "type": "about:blank",
+            "title": title,
+            "status": status,
+            "detail": title,
+            "code": code,
+            "errors": [],
+            "request_id": "$context.requestId",
+        }
+    )
+
+
+def _rest_api(scope: Construct, config: StageConfig) -> apigateway.RestApi:
+    access_log = logs.LogGroup(
+        scope,
+        "AccessLog",
+        retention=logs.RetentionDays.THREE_MONTHS,
+        removal_policy=cdk.RemovalPolicy.DESTROY,
+    )
+    rest = apigateway.RestApi(
+        scope,
+        "Rest",
+        rest_api_name="Hookkeeper",
+        description="Hookkeeper's API for customers and operators",
+        endpoint_types=[apigateway.EndpointType.REGIONAL],
+        cloud_watch_role=True,
+        cloud_watch_role_removal_policy=cdk.RemovalPolicy.RETAIN,
+        deploy_options=apigateway.StageOptions(
+            stage_name=STAGE_NAME,
+            throttling_rate_limit=config.requests_per_second,
+            throttling_burst_limit=config.burst,
+            access_log_destination=apigateway.LogGroupLogDestination(access_log),
+            access_log_format=_access_log_format(),
+            logging_level=apigateway.MethodLoggingLevel.ERROR,
+            data_trace_enabled=False,
+        ),
+    )
+    acknowledge(
+        rest,
+        {
+            "AwsSolutions-APIG2": "`api` validates every request itself, and answers problem+json.",
+            "AwsSolutions-APIG3": "Keys, throttling and body limits guard it; a WAF would cost more.",
+            "AwsSolutions-COG4": "API keys of our own, checked by a Lambda authorizer.",
+            _PUSH_POLICY: "API Gateway's one role of the account, as AWS documents it.",
+        },
+    )
+    return rest
+
+
+def _access_log_format() -> apigateway.AccessLogFormat:
+    """Who, what, how it went: no header, so no key."""
+    fields = apigateway.AccessLogField
+    return apigateway.AccessLogFormat.custom(
+        json.dumps(
+            {
+                "request_id": fields.context_request_id(),
+                "ip": fields.context_identity_source_ip(),
+                "key_id": fields.context_authorizer_principal_id(),
+                "method": fields.context_http_method(),
+                "path": fields.context_path(),
+                "status": fields.context_status(),
+                "bytes": fields.context_response_length(),
+                "latency_ms": fields.context_response_latency(),
+                "error": fields.context_error_response_type(),
+            }
+        )
+    )
