@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from hookkeeper.domain.delivery import Lane, Parcel
-from hookkeeper.domain.event import ArchivePointer
+from hookkeeper.domain.event import ArchivePointer, RoutePage
 from hookkeeper.domain.tenancy import DeliveryKey, Mode, Scope, SubscriptionKey
 
 MAX_INLINE_BODY_BYTES = 64 * 1024
@@ -123,6 +123,37 @@ class FanOutPage(Message):
     body: str | None = None
     subscription_ids: Annotated[list[str], Field(min_length=1, max_length=500)]
 
+    @classmethod
+    def of(cls, page: RoutePage) -> "FanOutPage":
+        archived, event = page.archived, page.archived.event
+        inline = len(event.body) <= MAX_INLINE_BODY_BYTES
+        return cls(
+            tenant=event.scope.tenant_id,
+            mode=event.scope.mode,
+            event_id=event.id,
+            type=event.type,
+            resource_id=event.resource_id,
+            archived_at=archived.archived_at,
+            pointer=PointerMessage.of(archived.pointer),
+            body=event.body.decode() if inline else None,
+            subscription_ids=list(page.subscription_ids),
+        )
+
+    def parcels(self) -> list[Parcel]:
+        """The page's deliveries, each for the deliveries queue."""
+        scope = Scope(self.tenant, self.mode)
+        return [
+            Parcel(
+                key=DeliveryKey(SubscriptionKey(scope, subscription_id), self.event_id),
+                event_type=self.type,
+                archived_at=self.archived_at,
+                pointer=self.pointer.pointer(),
+                resource_id=self.resource_id,
+                body=self.body.encode() if self.body is not None else None,
+            )
+            for subscription_id in self.subscription_ids
+        ]
+
 
 class ContactMessage(Message):
     """Asks `contact` to reach an endpoint: a challenge (with the token that only travels here) or a test event."""
@@ -161,7 +192,7 @@ class RecoveryState(BaseModel):
     kind: Literal["reenable", "automatic", "replay"] = "reenable"
     recovery_id: str | None = None
     generation: int | None = None
-    probe: bool = True
+    probe: bool | None = None
     backfill: bool = True
     rate: Annotated[float, Field(gt=0, le=1000)] | None = None
     actor: str = "step-functions"

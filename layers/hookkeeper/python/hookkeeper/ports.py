@@ -14,8 +14,8 @@ from hookkeeper.domain.access import ApiKey, Tenant
 from hookkeeper.domain.audit import AuditRecord
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
-from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Owed, Parcel
-from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem
+from hookkeeper.domain.delivery import Delivery, Owed, Parcel
+from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem, RoutePage
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.outbound import OutboundRequest
@@ -273,6 +273,13 @@ class Lanes(Protocol):
         self, parcels: Sequence[Parcel], *, delays: Sequence[timedelta] | None = None
     ) -> Sequence[Parcel]:
         """Queue them, each on its lane, after its delay (≤ 15 min). Answers those that were not accepted."""
+
+
+class Pages(Protocol):
+    """The events queue, as fan_out sends itself the pages of a wide fan-out."""
+
+    def send(self, page: RoutePage) -> bool:
+        """False where the queue did not take it."""
 
 
 # ── events and archive ───────────────────────────────────────────────────────────────────────────

@@ -54,9 +54,7 @@ def closed(circuit: Circuit) -> Circuit:
     return Circuit(version=circuit.version + 1)
 
 
-def fed(
-    circuit: Circuit, rules: CircuitRules, *, failures: int, any_success: bool, now: datetime
-) -> Circuit:
+def fed(circuit: Circuit, rules: CircuitRules, *, failures: int, any_success: bool, now: datetime) -> Circuit:
     """A closed circuit after a batch: any success resets it, a batch of failures alone adds them.
 
     So many in a row within the span open it. Returns the very circuit where nothing changed.
@@ -84,21 +82,26 @@ def opened(circuit: Circuit, rules: CircuitRules, *, now: datetime) -> Circuit:
 
 def trial_taken(circuit: Circuit, *, by: str, now: datetime) -> Circuit:
     """The circuit with its one trial in the hands of `by`."""
-    return replace(
-        circuit, version=circuit.version + 1, trial_by=by, trial_lease_until=now + TRIAL_LEASE
-    )
+    return replace(circuit, version=circuit.version + 1, trial_by=by, trial_lease_until=now + TRIAL_LEASE)
 
 
 def trial_failed(circuit: Circuit, rules: CircuitRules, *, now: datetime) -> Circuit:
-    """Open again for twice as long, up to the longest; the wake's interval doubles likewise."""
+    """Open again for twice as long, up to the longest."""
     interval = min(circuit.interval * 2, rules.longest_open)
-    wake_interval = min(circuit.wake_interval * 2, rules.longest_wake)
     return Circuit(
         version=circuit.version + 1,
         open_until=now + interval,
         interval=interval,
-        wake_interval=wake_interval,
-        wake_at=now + interval + wake_interval,
+        wake_interval=circuit.wake_interval,
+        wake_at=now + interval + circuit.wake_interval,
+    )
+
+
+def woken(circuit: Circuit, rules: CircuitRules, *, now: datetime) -> Circuit:
+    """The circuit after the sweep sent it something to try: looked at again after twice as long."""
+    wake_interval = min(circuit.wake_interval * 2, rules.longest_wake)
+    return replace(
+        circuit, version=circuit.version + 1, wake_interval=wake_interval, wake_at=now + wake_interval
     )
 
 

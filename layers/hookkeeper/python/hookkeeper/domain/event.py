@@ -64,6 +64,14 @@ class EventItem:
     matches: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutePage:
+    """A part of a wide fan-out: the subscriptions whose deliveries are still to be queued."""
+
+    archived: ArchivedEvent
+    subscription_ids: tuple[str, ...]
+
+
 def checked_event_type(value: str, *, pointer: str = "/type") -> str:
     """`value`, if it is an event type. Raises InvalidInputError (`invalid_event_type`)."""
     if len(value) > MAX_TYPE_LENGTH or not _TYPE.fullmatch(value):
@@ -87,7 +95,9 @@ def checked_patterns(patterns: Iterable[str]) -> tuple[str, ...]:
     """
     unique = tuple(dict.fromkeys(patterns))
     if not unique:
-        raise InvalidInputError("at least one event type is needed", code="no_patterns", pointer="/event_types")
+        raise InvalidInputError(
+            "at least one event type is needed", code="no_patterns", pointer="/event_types"
+        )
     if len(unique) > MAX_PATTERNS:
         raise InvalidInputError(
             f"at most {MAX_PATTERNS} event types", code="too_many_patterns", pointer="/event_types"

@@ -179,6 +179,4 @@ def _gates(health: Health, policy: Policy, now: datetime) -> list[Gate]:
 
 def _gate(outcome: Outcome | None, streak: Streak, limit: Limit, now: datetime) -> Gate:
     age = max(now - streak.first_failure_at, timedelta())
-    return Gate(
-        outcome=outcome, count=streak.count, count_limit=limit.count, age=age, age_limit=limit.age
-    )
+    return Gate(outcome=outcome, count=streak.count, count_limit=limit.count, age=age, age_limit=limit.age)

@@ -50,7 +50,7 @@ class Window:
     cursor: "Cursor | None" = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Cursor:
     """A place in the archive's order: by `archived_at`, then by event id."""
 
@@ -92,7 +92,9 @@ class Recovery:
     """One run that delivers what is owed; its record for API, console and command line.
 
     `rate_per_second` is the present pace; `lower_bound` the retention's edge, fixed at start.
-    `next_rate` survives a restart. Counts are of deliveries.
+    Counts are of deliveries; `troubled` counts failures that ask for a slower pace, `troubled_seen` how
+    many of them the pace has answered. `canaries` are the events sent ahead, until they have ended;
+    `flowing` says that they were well. The next slice is sent no sooner than `next_slice_at`.
     """
 
     key: SubscriptionKey
@@ -109,7 +111,13 @@ class Recovery:
     failed: int = 0
     expired: int = 0
     rate_per_second: float = 0.0
+    troubled: int = 0
+    troubled_seen: int = 0
+    canaries: tuple[str, ...] = ()
     canaries_failed: int = 0
+    flowing: bool = False
+    next_slice_at: datetime | None = None
+    backfill: bool = True
     actor: str = ""
     probe_status_code: int | None = None
     probe_error: str | None = None

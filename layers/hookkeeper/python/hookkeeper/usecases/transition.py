@@ -48,7 +48,13 @@ class Changed:
 
 
 def verify(
-    key: SubscriptionKey, *, actor: Actor, now: datetime, margins: Margins, subscriptions: Subscriptions, ids: Ids
+    key: SubscriptionKey,
+    *,
+    actor: Actor,
+    now: datetime,
+    margins: Margins,
+    subscriptions: Subscriptions,
+    ids: Ids,
 ) -> Changed:
     """pending → active: the challenge came back. Events are owed from the routing cache's life on."""
 
@@ -66,9 +72,7 @@ def verify(
     return _apply(key, change, subscriptions=subscriptions, ids=ids)
 
 
-def expire(
-    key: SubscriptionKey, *, now: datetime, subscriptions: Subscriptions, ids: Ids
-) -> Changed | None:
+def expire(key: SubscriptionKey, *, now: datetime, subscriptions: Subscriptions, ids: Ids) -> Changed | None:
     """pending → revoked: nobody answered the challenge in time. None where it was answered after all."""
     standing = subscriptions.standing(key)
     if standing is None or not _token_ended(standing.subscription, now):
@@ -128,7 +132,13 @@ def suspend(
 
 
 def pause(
-    key: SubscriptionKey, *, actor: Actor, now: datetime, margins: Margins, subscriptions: Subscriptions, ids: Ids
+    key: SubscriptionKey,
+    *,
+    actor: Actor,
+    now: datetime,
+    margins: Margins,
+    subscriptions: Subscriptions,
+    ids: Ids,
 ) -> Changed:
     """active → suspended because its owner says so; no mail."""
 
@@ -231,9 +241,7 @@ def revoke(
     return _apply(key, change, subscriptions=subscriptions, ids=ids)
 
 
-def _apply(
-    key: SubscriptionKey, change: Change, *, subscriptions: Subscriptions, ids: Ids
-) -> Changed:
+def _apply(key: SubscriptionKey, change: Change, *, subscriptions: Subscriptions, ids: Ids) -> Changed:
     """Make the change, again after each lost guard while it stays legal.
 
     Raises NotFoundError, IllegalTransitionError when it is not legal (any more), ConflictError when

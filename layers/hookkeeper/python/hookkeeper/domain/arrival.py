@@ -1,0 +1,117 @@
+"""What becomes of a delivery's message when it arrives: one verdict from the truth as read (SPEC §8)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane, Parcel
+from hookkeeper.domain.health import Health
+from hookkeeper.domain.recovery import SEND_GRACE
+from hookkeeper.domain.subscription import Status, Subscription, wants
+
+EARLY = timedelta(seconds=5)
+"""How much a clock may differ before a retry counts as early."""
+
+REVIEW_AFTER = timedelta(minutes=15)
+"""When the sweep looks again at a superseded or late backfill delivery (SPEC §8)."""
+
+_OWED = frozenset({DeliveryStatus.RETRYING, DeliveryStatus.EXHAUSTED, DeliveryStatus.HELD})
+
+
+class Arrival(StrEnum):
+    """The verdicts. Each leaves the delivery in one of the three places of SPEC §2, or with nothing owed."""
+
+    ATTEMPT = "attempt"
+    TRIAL = "trial"
+    """Attempt it, if this caller wins the circuit's trial; else HOLD or LEAVE_TO_OUTAGE as `otherwise` says."""
+    DROP = "drop"
+    """A duplicate, or already final: the message may go."""
+    DISCARD = "discard"
+    """Revoked, or no longer wanted: say so in the ledger."""
+    HOLD = "hold"
+    """In an outage, and not within its window: an owed item keeps it until a recovery."""
+    LEAVE_TO_OUTAGE = "leave_to_outage"
+    """In an outage whose window holds it: the message may go without a write."""
+    POSTPONE = "postpone"
+    """The endpoint asked for quiet: back with a delay, or an owed item for longer."""
+    RETURN = "return"
+    """A backfill message of a cancelled recovery: back to owed until the next recovery."""
+    REVIEW = "review"
+    """A backfill message superseded or late: back to owed, and the sweep looks again in 15 min."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdict, and for a TRIAL what to do when another holds it."""
+
+    arrival: Arrival
+    otherwise: Arrival | None = None
+
+
+def judge(
+    parcel: Parcel,
+    *,
+    subscription: Subscription | None,
+    health: Health | None,
+    delivery: Delivery | None,
+    now: datetime,
+) -> Judged:
+    """The verdict on one message, from one consistent reading of subscription, health and ledger."""
+    if subscription is None or health is None or _is_duplicate(parcel, delivery, now):
+        return Judged(Arrival.DROP)
+    if subscription.status is Status.REVOKED or not _wanted(parcel, subscription):
+        return Judged(Arrival.DISCARD)
+    if subscription.status is not Status.ACTIVE:
+        return Judged(_in_outage(parcel, health, delivery))
+    if health.circuit.is_open:
+        held = _in_outage(parcel, health, delivery)
+        if health.circuit.trial_free(now):
+            return Judged(Arrival.TRIAL, otherwise=held)
+        return Judged(held)
+    if parcel.recovery_id is not None and (returned := _superseded(parcel, health, now)):
+        return Judged(returned)
+    if health.not_before is not None and health.not_before > now:
+        return Judged(Arrival.POSTPONE)
+    return Judged(Arrival.ATTEMPT)
+
+
+def next_attempt(delivery: Delivery | None) -> int:
+    """The number that the delivery's next attempt has."""
+    return 1 if delivery is None else delivery.attempt_count + 1
+
+
+def _is_duplicate(parcel: Parcel, delivery: Delivery | None, now: datetime) -> bool:
+    if parcel.attempt != next_attempt(delivery):
+        return True
+    if delivery is None:
+        return False
+    if delivery.final:
+        return not _new_replay(parcel, delivery)
+    return delivery.next_attempt_at is not None and delivery.next_attempt_at > now + EARLY
+
+
+def _new_replay(parcel: Parcel, delivery: Delivery) -> bool:
+    return parcel.replay_id is not None and parcel.replay_id not in delivery.replays
+
+
+def _wanted(parcel: Parcel, subscription: Subscription) -> bool:
+    return wants(subscription, event_type=parcel.event_type, resource_id=parcel.resource_id)
+
+
+def _in_outage(parcel: Parcel, health: Health, delivery: Delivery | None) -> Arrival:
+    if delivery is not None and delivery.status in _OWED:
+        return Arrival.HOLD
+    archived_at = delivery.archived_at if delivery is not None else parcel.archived_at
+    if parcel.lane is Lane.LIVE and health.outage_from is not None and archived_at >= health.outage_from:
+        return Arrival.LEAVE_TO_OUTAGE
+    return Arrival.HOLD
+
+
+def _superseded(parcel: Parcel, health: Health, now: datetime) -> Arrival | None:
+    lock = health.recovery
+    if lock.id == parcel.recovery_id and lock.cancelled:
+        return Arrival.RETURN
+    present = lock.is_present(parcel.recovery_id or "", parcel.generation or 0)
+    if not present or (parcel.at is not None and now > parcel.at + SEND_GRACE):
+        return Arrival.REVIEW
+    return None

@@ -1,0 +1,31 @@
+"""End an outage without suspension: close the circuit and put the recovery of its window, as one."""
+
+from datetime import datetime
+
+from hookkeeper.domain.circuit import closed
+from hookkeeper.domain.health import Health
+from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus, Window, joined
+from hookkeeper.ports import HealthStore, Ids
+
+
+def close_circuit(health: Health, *, now: datetime, health_store: HealthStore, ids: Ids) -> bool:
+    """Close the circuit that the caller holds the trial of. False where someone else changed it.
+
+    The outage's window joins the recovery that runs, or begins an automatic one, which the sweep starts.
+    """
+    window = Window(start=health.outage_from, end=now) if health.outage_from is not None else None
+    lock = joined(
+        health.recovery, window=window, recovery_id=ids.new("rec"), kind=RecoveryKind.AUTOMATIC, now=now
+    )
+    recovery = None
+    if lock.id is not None and lock.id != health.recovery.id:
+        recovery = Recovery(
+            key=health.key,
+            id=lock.id,
+            kind=RecoveryKind.AUTOMATIC,
+            status=RecoveryStatus.WAITING,
+            generation=lock.generation,
+            started_at=now,
+            actor="system",
+        )
+    return health_store.close_circuit(health, closed(health.circuit), lock, recovery)
