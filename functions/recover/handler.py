@@ -1,6 +1,197 @@
-"""Not yet written."""
+"""recover: the tasks of the recovery state machine. Each takes its whole state and returns it with `next`."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+from aws_lambda_powertools import Logger
+from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
+from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
+from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
+from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
+from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
+from hookkeeper.adapters.ids import TypeIds
+from hookkeeper.adapters.s3_archive import S3Archive
+from hookkeeper.adapters.sfn_workflow import SfnWorkflow
+from hookkeeper.adapters.sqs_lanes import SqsLanes
+from hookkeeper.domain.audit import Actor
+from hookkeeper.domain.config import Margins
+from hookkeeper.domain.recovery import RecoveryKind
+from hookkeeper.domain.subscription import Trigger
+from hookkeeper.messages import RecoveryState
+from hookkeeper.settings import RecoverSettings
+from hookkeeper.usecases import recover, transition
+from hookkeeper.usecases.backfill import BackfillPorts, backfill
+
+STEPS_AT_MOST = 1_500
+"""Slices of one execution: each is about eleven history events, and 20,000 is where a new one begins."""
+
+settings = RecoverSettings.load()
+logger = Logger(service="recover", level=settings.log_level)
+dynamodb = boto3.client("dynamodb")
+runtime = AppConfigRuntime.of(settings)
+margins = Margins(outage=settings.margin)
+ids = TypeIds()
+workflow = SfnWorkflow(boto3.client("stepfunctions"), state_machine_arn=settings.state_machine_arn)
+ports = BackfillPorts(
+    subscriptions=DynamoDBSubscriptions(
+        dynamodb,
+        subscriptions_table=settings.subscriptions_table,
+        audit_table=settings.audit_table,
+        notices_table=settings.notices_table,
+    ),
+    health=DynamoDBHealth(
+        dynamodb,
+        subscriptions_table=settings.subscriptions_table,
+        notices_table=settings.notices_table,
+    ),
+    recoveries=DynamoDBRecoveries(dynamodb, subscriptions_table=settings.subscriptions_table),
+    ledger=DynamoDBLedger(
+        dynamodb,
+        subscriptions_table=settings.subscriptions_table,
+        deliveries_table=settings.deliveries_table,
+    ),
+    events=DynamoDBEvents(dynamodb, events_table=settings.events_table),
+    archive=S3Archive(
+        boto3.client("s3"), dynamodb, bucket=settings.archive_bucket, events_table=settings.events_table
+    ),
+    lanes=SqsLanes(boto3.client("sqs"), backfill_queue_url=settings.backfill_queue_url),
+)
 
 
-def handler(event: object, context: object) -> None:
-    """Refuses every call."""
-    raise NotImplementedError
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    action = event["action"]
+    after = _ACTIONS[action](RecoveryState.model_validate(event), datetime.now(UTC))
+    logger.info(
+        f"recovery.{action}",
+        extra=after.model_dump(
+            include={"tenant", "mode", "subscription_id", "recovery_id", "generation", "next", "wait_seconds"}
+        ),
+    )
+    return after.model_dump(mode="json")
+
+
+def _lock(state: RecoveryState, now: datetime) -> RecoveryState:
+    locked = recover.lock(
+        recover.Asked(
+            key=state.key(),
+            kind=RecoveryKind(state.kind),
+            recovery_id=state.recovery_id,
+            generation=state.generation,
+            probe=state.probe,
+            backfill=state.backfill,
+            rate=state.rate,
+            actor=Actor(id=state.actor, source_ip=state.source_ip),
+        ),
+        now=now,
+        config=runtime.current(),
+        subscriptions=ports.subscriptions,
+        health=ports.health,
+        recoveries=ports.recoveries,
+        ids=ids,
+    )
+    return state.model_copy(
+        update={
+            "next": str(locked.step),
+            "recovery_id": locked.recovery.id if locked.recovery else None,
+            "generation": locked.recovery.generation if locked.recovery else None,
+            "nonce": ids.new("nonce"),
+        }
+    )
+
+
+def _activate(state: RecoveryState, now: datetime) -> RecoveryState:
+    recovery = ports.recoveries.get(state.key().scope, state.recovery_id or "")
+    if recovery is None:
+        return state.model_copy(update={"next": "end"})
+    changed = transition.activate(
+        state.key(),
+        trigger=Trigger.PROBE_PASSED if state.passed else Trigger.RESUMED_UNPROBED,
+        recovery=recovery,
+        backfill=state.backfill,
+        actor=Actor(id=state.actor, source_ip=state.source_ip),
+        now=now,
+        subscriptions=ports.subscriptions,
+        ids=ids,
+    )
+    if changed is not None or recover.is_running(state.key(), recovery, subscriptions=ports.subscriptions):
+        return state.model_copy(update={"next": "slice"})
+    recover.give_up(
+        state.key(),
+        recovery_id=recovery.id,
+        now=now,
+        subscriptions=ports.subscriptions,
+        health=ports.health,
+        recoveries=ports.recoveries,
+    )
+    return state.model_copy(update={"next": "end"})
+
+
+def _probe_failed(state: RecoveryState, now: datetime) -> RecoveryState:
+    recover.probe_failed(
+        state.key(),
+        recovery_id=state.recovery_id or "",
+        generation=state.generation or 0,
+        status_code=state.status_code,
+        error=state.error or "",
+        now=now,
+        subscriptions=ports.subscriptions,
+        health=ports.health,
+        recoveries=ports.recoveries,
+        ids=ids,
+    )
+    return state.model_copy(update={"next": "end"})
+
+
+def _slice(state: RecoveryState, now: datetime) -> RecoveryState:
+    sliced = backfill(
+        state.key(),
+        recovery_id=state.recovery_id or "",
+        generation=state.generation or 0,
+        now=now,
+        config=runtime.current(),
+        margins=margins,
+        ports=ports,
+    )
+    steps = state.steps + 1
+    if sliced.wait is None:
+        return state.model_copy(update={"next": "end", "steps": steps})
+    wait = max(1, round(sliced.wait.total_seconds()))
+    onward = "continue" if steps >= STEPS_AT_MOST else "wait"
+    return state.model_copy(update={"next": onward, "wait_seconds": wait, "steps": steps})
+
+
+def _continue(state: RecoveryState, now: datetime) -> RecoveryState:
+    """Go on in a new execution, whose history is empty; its first state takes the lock over."""
+    workflow.start(
+        state.key(),
+        name=f"{state.recovery_id}-{state.generation}-on",
+        options={"kind": state.kind, "recovery_id": state.recovery_id, "generation": state.generation},
+    )
+    return state.model_copy(update={"next": "end"})
+
+
+def _failed(state: RecoveryState, now: datetime) -> RecoveryState:
+    if state.recovery_id is not None:
+        recover.resume_soon(
+            state.key(),
+            recovery_id=state.recovery_id,
+            now=now,
+            subscriptions=ports.subscriptions,
+            health=ports.health,
+            recoveries=ports.recoveries,
+        )
+    return state.model_copy(update={"next": "end"})
+
+
+_ACTIONS: dict[str, Callable[[RecoveryState, datetime], RecoveryState]] = {
+    "lock": _lock,
+    "activate": _activate,
+    "probe_failed": _probe_failed,
+    "slice": _slice,
+    "continue": _continue,
+    "failed": _failed,
+    "ended": _failed,
+}

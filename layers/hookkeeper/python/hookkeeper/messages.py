@@ -155,6 +155,11 @@ class FanOutPage(Message):
         ]
 
 
+def is_page(text: str) -> bool:
+    """Whether a message of the events queue is a page of ours; an event has no `kind`."""
+    return text.startswith('{"v":') and '"kind":"page"' in text[:40]
+
+
 class ContactMessage(Message):
     """Asks `contact` to reach an endpoint: a challenge (with the token that only travels here) or a test event."""
 

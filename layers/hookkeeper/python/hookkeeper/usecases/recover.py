@@ -199,6 +199,36 @@ def release(present: Health, ended: Recovery, *, health: HealthStore, notice: No
     return health.write_lock(present, lock, ended, notice=notice)
 
 
+def is_running(key: SubscriptionKey, recovery: Recovery, *, subscriptions: Subscriptions) -> bool:
+    """Whether the recovery holds the lock of an active subscription: its activation is done."""
+    standing = subscriptions.standing(key)
+    return (
+        standing is not None
+        and standing.subscription.status is Status.ACTIVE
+        and _mine(standing.health, recovery.id, recovery.generation)
+    )
+
+
+def give_up(
+    key: SubscriptionKey,
+    *,
+    recovery_id: str,
+    now: datetime,
+    subscriptions: Subscriptions,
+    health: HealthStore,
+    recoveries: Recoveries,
+) -> bool:
+    """The activation was lost to another change: end the recovery and free its lock, if it still has it."""
+    standing = subscriptions.standing(key)
+    recovery = recoveries.get(key.scope, recovery_id)
+    if standing is None or recovery is None or recovery.ended_at is not None:
+        return False
+    if not _mine(standing.health, recovery.id, recovery.generation):
+        return False
+    ended = replace(recovery, status=RecoveryStatus.STOPPED, ended_at=now)
+    return release(standing.health, ended, health=health)
+
+
 def resume_soon(
     key: SubscriptionKey,
     *,
