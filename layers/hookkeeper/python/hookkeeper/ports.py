@@ -19,7 +19,7 @@ from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventI
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.outbound import OutboundRequest
-from hookkeeper.domain.outcome import Answer, Outcome
+from hookkeeper.domain.outcome import Answer, Fault, Outcome
 from hookkeeper.domain.recovery import Cursor, Recovery, RecoveryLock
 from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import FilterChange, Profile, Subscription
@@ -296,6 +296,13 @@ class EventItems(Protocol):
         """Claim an id before it is enqueued. Answers the body hash that holds it (the caller's, if it won)."""
 
 
+class EventQueue(Protocol):
+    """The events queue, as the API puts on it what it has accepted."""
+
+    def send(self, texts: Sequence[str]) -> Sequence[int]:
+        """Queue the events' JSON. Answers the positions of those that were not accepted."""
+
+
 class Archive(Protocol):
     def put(self, events: Sequence[Event], *, now: datetime) -> Sequence[ArchivedEvent]:
         """Write the batch: one object, one index item per tenant and mode; answers in the order given."""
@@ -324,6 +331,13 @@ class Sender(Protocol):
         self, requests: Sequence[OutboundRequest], *, stop_at_seconds: float | None = None
     ) -> Sequence[Answer]:
         """All concurrently, answers in order; those that cannot end within `stop_at_seconds` are out_of_time."""
+
+
+class Hosts(Protocol):
+    """The look-up at registration: every address of a host, judged."""
+
+    def fault(self, host: str, port: int) -> Fault | None:
+        """What stands against the host: None, `blocked_address`, or a fault of the look-up."""
 
 
 class Secrets(Protocol):
@@ -411,6 +425,26 @@ class Access(Protocol):
     def key_by_hash(self, sha256: str) -> ApiKey | None: ...
     def keys_of(self, tenant_id: str) -> Sequence[ApiKey]: ...
     def revoke_key(self, tenant_id: str, key_id: str, *, now: datetime) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """An answer kept under an Idempotency-Key, its secrets taken out; `status_code` None while in progress."""
+
+    request_hash: str
+    status_code: int | None = None
+    body: str = ""
+
+
+class Idempotency(Protocol):
+    """Answers to POSTs, kept for 24 h. `owner` parts tenants: no key of one is ever another's."""
+
+    def begin(self, owner: str, key: str, *, request_hash: str, now: datetime) -> KeptAnswer | None:
+        """None where this call is the first (or the first's lease ended); else what is remembered."""
+
+    def finish(self, owner: str, key: str, answer: KeptAnswer, *, now: datetime) -> None: ...
+    def forget(self, owner: str, key: str) -> None:
+        """The call came to nothing that must be kept: the key is free again."""
 
 
 class RuntimeConfigs(Protocol):
