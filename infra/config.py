@@ -172,5 +172,8 @@ def _checked(config: StageConfig) -> StageConfig:
             "remove allowed_private_cidrs, allowed_hosts and extra_ca_file from the context"
         )
     for cidr in config.allowed_private_cidrs:
-        ipaddress.ip_network(cidr)
+        try:
+            ipaddress.ip_network(cidr)
+        except ValueError as error:
+            raise StageRefusedError(f"allowed_private_cidrs: {error}") from error
     return config
