@@ -28,10 +28,17 @@ def refuse(client: Any, operation: str, *, code: str, times: int = 1, **details:
     _answer_instead(client, operation, lambda _: error, status=400, times=times)
 
 
-def answer(client: Any, operation: str, answers: list[dict[str, Any] | None]) -> None:
-    """The next calls have no effect and are answered so; where None, the call goes through."""
+def answer(client: Any, operation: str, answers: list[dict[str, Any] | Exception | None]) -> None:
+    """The next calls have no effect and are answered so, or raise; where None, the call goes through."""
     left = iter(answers)
-    _answer_instead(client, operation, lambda _: next(left), status=200, times=len(answers))
+
+    def next_answer(_: dict[str, Any]) -> dict[str, Any] | None:
+        given = next(left)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    _answer_instead(client, operation, next_answer, status=200, times=len(answers))
 
 
 def _answer_instead(client: Any, operation: str, make: Answer, *, status: int, times: int) -> None:

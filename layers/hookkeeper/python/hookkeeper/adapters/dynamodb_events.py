@@ -1,7 +1,7 @@
 """What is kept of each routed event, and the API's claims of ids that are not yet enqueued."""
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from typing import Any
 
@@ -56,7 +56,9 @@ class DynamoDBEvents:
 
     def put(self, items: Sequence[EventItem]) -> None:
         # Only PutItem is conditional at one write unit: a batch is unguarded, a transaction costs two.
-        list(self._pool.map(self._put_first, map(_stored, items)))
+        puts = [self._pool.submit(self._put_first, _stored(item)) for item in items]
+        for done in wait(puts).done:
+            done.result()
 
     def claim(self, scope: Scope, event_id: str, *, body_hash: str, now: datetime) -> str:
         claim = {"body_hash": body_hash, "ttl": expiry(now, LEDGER_LIFE)}
