@@ -66,7 +66,7 @@ class ResponseReader:
         self._fed_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self.clean = False
             self._end(Fault.MALFORMED_RESPONSE)
             return
