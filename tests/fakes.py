@@ -19,11 +19,11 @@ from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Delivery, Lane, Owed, Parcel
 from hookkeeper.domain.errors import NotFoundError, OwnFaultError, SecretUnavailableError
-from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem
+from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem, RoutePage
 from hookkeeper.domain.health import Health, Streak
 from hookkeeper.domain.notice import Notice, NoticeKind, NoticeStatus
 from hookkeeper.domain.outbound import OutboundRequest
-from hookkeeper.domain.outcome import Answer, Outcome
+from hookkeeper.domain.outcome import Answer, Fault, Outcome
 from hookkeeper.domain.recovery import Cursor, Recovery, RecoveryLock
 from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import FilterChange, Profile, Status, Subscription, wants
@@ -31,6 +31,7 @@ from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey
 from hookkeeper.ports import (
     Edit,
     HealthEffect,
+    KeptAnswer,
     Mail,
     Readings,
     Settled,
@@ -86,13 +87,15 @@ class World:
         self.urls: dict[tuple[Scope, str, str | None], str] = {}
         self.health: dict[SubscriptionKey, Health] = {}
         self.recoveries: dict[tuple[Scope, str], Recovery] = {}
-        self.troubled: Counter[tuple[Scope, str]] = Counter()
         self.audit: dict[tuple[Scope, str, str], AuditRecord] = {}
         self.notices: dict[tuple[SubscriptionKey, NoticeKind, str], Notice] = {}
         self.deliveries: dict[DeliveryKey, Delivery] = {}
         self.owed: dict[tuple[DeliveryKey, datetime], Owed] = {}
         self.event_items: dict[tuple[Scope, str], EventItem] = {}
         self.claims: dict[tuple[Scope, str], str] = {}
+        self.pages: list[RoutePage] = []
+        self.accepted_texts: list[str] = []
+        self.kept_answers: dict[tuple[str, str], tuple[KeptAnswer, datetime]] = {}
         self.objects: dict[str, tuple[ArchivedEvent, ...]] = {}
         self.queues: dict[str, list[tuple[datetime, Parcel]]] = {"deliveries": [], "backfill": []}
         self.executions: dict[str, tuple[SubscriptionKey, Mapping[str, str | bool | int | float | None]]] = {}
@@ -357,6 +360,8 @@ def _put_recovery(world: World, recovery: Recovery | None) -> None:
     stored = world.recoveries.get(place)
     if stored is not None and recovery.ended_at is None:
         recovery = replace(recovery, succeeded=stored.succeeded, failed=stored.failed)
+    if stored is not None:
+        recovery = replace(recovery, troubled=stored.troubled)
     world.recoveries[place] = recovery
 
 
@@ -464,9 +469,11 @@ class FakeRecoveries(_Fake):
         if stored is None:
             return
         self.world.recoveries[place] = replace(
-            stored, succeeded=stored.succeeded + succeeded, failed=stored.failed + failed
+            stored,
+            succeeded=stored.succeeded + succeeded,
+            failed=stored.failed + failed,
+            troubled=stored.troubled + troubled,
         )
-        self.world.troubled[place] += troubled
 
 
 class FakeWorkflow(_Fake):
@@ -656,6 +663,32 @@ class FakeEventItems(_Fake):
         return self.world.claims.setdefault((scope, event_id), body_hash)
 
 
+@dataclass
+class FakePages(_Fake):
+    """`full` is a queue that takes nothing."""
+
+    full: bool = False
+
+    @_call
+    def send(self, page: RoutePage) -> bool:
+        if not self.full:
+            self.world.pages.append(page)
+        return not self.full
+
+
+@dataclass
+class FakeEventQueue(_Fake):
+    """`refuses` says which texts the queue does not accept."""
+
+    refuses: Callable[[str], bool] = lambda _: False
+
+    @_call
+    def send(self, texts: Sequence[str]) -> Sequence[int]:
+        refused = [position for position, text in enumerate(texts) if self.refuses(text)]
+        self.world.accepted_texts += [text for n, text in enumerate(texts) if n not in refused]
+        return refused
+
+
 class FakeArchive(_Fake):
     @_call
     def put(self, events: Sequence[Event], *, now: datetime) -> Sequence[ArchivedEvent]:
@@ -725,6 +758,17 @@ class FakeSender(_Fake):
     ) -> Sequence[Answer]:
         self.world.requests.extend(requests)
         return [self.answer(request) for request in requests]
+
+
+@dataclass
+class FakeHosts(_Fake):
+    """Every host is well, but those in `faults`."""
+
+    faults: dict[str, Fault] = field(default_factory=dict)
+
+    @_call
+    def fault(self, host: str, port: int) -> Fault | None:
+        return self.faults.get(host)
 
 
 @dataclass
@@ -894,6 +938,26 @@ class FakeAccess(_Fake):
                 self.world.keys[key.sha256] = replace(key, revoked_at=key.revoked_at or now)
                 return True
         return False
+
+
+class FakeIdempotency(_Fake):
+    """A call that neither finished nor was forgotten holds its key for a minute."""
+
+    @_call
+    def begin(self, owner: str, key: str, *, request_hash: str, now: datetime) -> KeptAnswer | None:
+        kept, until = self.world.kept_answers.get((owner, key), (None, now))
+        if kept is not None and now < until:
+            return kept
+        self.world.kept_answers[owner, key] = (KeptAnswer(request_hash), now + timedelta(minutes=1))
+        return None
+
+    @_call
+    def finish(self, owner: str, key: str, answer: KeptAnswer, *, now: datetime) -> None:
+        self.world.kept_answers[owner, key] = (answer, now + timedelta(hours=24))
+
+    @_call
+    def forget(self, owner: str, key: str) -> None:
+        self.world.kept_answers.pop((owner, key), None)
 
 
 class FakeRuntimeConfigs(_Fake):
