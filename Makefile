@@ -2,7 +2,6 @@
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-export PYTHONDONTWRITEBYTECODE := 1
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 GROUPS := --group cli --group infra --group local --group dev --group browser
 READY := .venv/.ready
