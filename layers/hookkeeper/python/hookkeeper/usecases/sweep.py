@@ -21,7 +21,6 @@ from hookkeeper.domain.subscription import Status, matched_since, owed_from
 from hookkeeper.domain.tenancy import DeliveryKey
 from hookkeeper.ports import (
     Archive,
-    EventItems,
     HealthStore,
     Ids,
     Lanes,
@@ -56,7 +55,6 @@ class SweepPorts:
     subscriptions: Subscriptions
     health: HealthStore
     ledger: Ledger
-    events: EventItems
     archive: Archive
     lanes: Lanes
     notices: Notices
