@@ -1,0 +1,113 @@
+"""Let tenants in: create them, give them keys, take keys away."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from hookkeeper.domain.access import (
+    TENANT_RIGHTS,
+    ApiKey,
+    KeyKind,
+    Right,
+    Tenant,
+    key_hash,
+    key_text,
+)
+from hookkeeper.domain.audit import Actor, AuditRecord
+from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from hookkeeper.domain.tenancy import Mode, Scope, checked_id
+from hookkeeper.ports import Access, Audit, Ids
+
+MAX_NAME_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key's record, and its text for the only time it is shown."""
+
+    key: ApiKey
+    text: str = field(repr=False)
+
+
+def create_tenant(
+    name: str, *, tenant_id: str | None = None, now: datetime, access: Access, ids: Ids
+) -> Tenant:
+    """Raises InvalidInputError (`invalid_id`, `invalid_name`), or ConflictError where the id is taken."""
+    if not 1 <= len(name.strip()) <= MAX_NAME_CHARACTERS:
+        detail = f"a name has 1 to {MAX_NAME_CHARACTERS} characters"
+        raise InvalidInputError(detail, code="invalid_name", pointer="/name")
+    wanted = ids.new("ten") if tenant_id is None else checked_id(tenant_id, field="id")
+    tenant = Tenant(id=wanted, name=name.strip(), created_at=now)
+    if not access.create_tenant(tenant):
+        raise ConflictError(f"there is a tenant {tenant.id} already")
+    return tenant
+
+
+def create_key(
+    tenant_id: str,
+    *,
+    mode: Mode,
+    rights: Collection[Right] | None = None,
+    expires_at: datetime | None = None,
+    entropy: bytes,
+    actor: Actor,
+    now: datetime,
+    access: Access,
+    audit: Audit,
+    ids: Ids,
+) -> NewKey:
+    """A key of a tenant's mode, with all of a tenant's rights where none are named.
+
+    Raises NotFoundError, or InvalidInputError (`invalid_scope`, `invalid_time`).
+    """
+    if access.tenant(tenant_id) is None:
+        raise NotFoundError("tenant", tenant_id)
+    granted = TENANT_RIGHTS if rights is None else frozenset(rights)
+    if not granted or not granted <= TENANT_RIGHTS:
+        known = ", ".join(sorted(TENANT_RIGHTS))
+        raise InvalidInputError(f"one or more of {known}", code="invalid_scope", pointer="/scopes")
+    if expires_at is not None and expires_at <= now:
+        raise InvalidInputError("in the past", code="invalid_time", pointer="/expires_at")
+    kind = KeyKind.LIVE if mode is Mode.LIVE else KeyKind.TEST
+    text = key_text(kind, entropy)
+    key = ApiKey(
+        id=ids.new("key"),
+        sha256=key_hash(text),
+        kind=kind,
+        rights=granted,
+        created_at=now,
+        last4=text[-4:],
+        tenant_id=tenant_id,
+        mode=mode,
+        expires_at=expires_at,
+    )
+    access.put_key(key)
+    audit.put(_record("key.created", key, actor, now, ids, after={"scopes": ", ".join(sorted(granted))}))
+    return NewKey(key, text)
+
+
+def revoke_key(
+    tenant_id: str, key_id: str, *, actor: Actor, now: datetime, access: Access, audit: Audit, ids: Ids
+) -> None:
+    """The key is dead within a minute. Raises NotFoundError where the tenant has no such key."""
+    key = next((key for key in access.keys_of(tenant_id) if key.id == key_id), None)
+    if key is None or not access.revoke_key(tenant_id, key_id, now=now):
+        raise NotFoundError("key", key_id)
+    if key.revoked_at is None:
+        audit.put(_record("key.revoked", key, actor, now, ids, after={"revoked_at": now.isoformat()}))
+
+
+def _record(
+    action: str, key: ApiKey, actor: Actor, now: datetime, ids: Ids, *, after: dict[str, str]
+) -> AuditRecord:
+    if key.tenant_id is None or key.mode is None:
+        raise ValueError(f"{key.id} is no tenant's key")
+    return AuditRecord(
+        scope=Scope(key.tenant_id, key.mode),
+        id=ids.new("aud"),
+        at=now,
+        action=action,
+        actor=actor,
+        subject=key.id,
+        after=after,
+    )
