@@ -1,0 +1,1 @@
+"""The operator's `hookkeeper` command, and the clients it speaks with."""

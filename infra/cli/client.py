@@ -1,0 +1,94 @@
+"""A client of Hookkeeper's HTTPS API: one method a verb, problems as exceptions."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import httpx
+
+PATIENCE_SECONDS = 30.0
+
+
+class ApiError(Exception):
+    """The API answered with a problem (RFC 9457); `problem` is its document."""
+
+    def __init__(self, status: int, problem: dict[str, Any]) -> None:
+        super().__init__(problem.get("detail") or problem.get("title") or f"HTTP {status}")
+        self.status = status
+        self.problem = problem
+
+    @property
+    def request_id(self) -> str | None:
+        return self.problem.get("request_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The API under one key. Operator and application keys name the tenant and mode they act for."""
+
+    url: str
+    key: str = field(repr=False)
+    tenant: str | None = None
+    mode: str = "live"
+    http: httpx.Client = field(
+        default_factory=lambda: httpx.Client(trust_env=False, timeout=PATIENCE_SECONDS), repr=False
+    )
+
+    def acting_for(self, tenant: str, mode: str = "live") -> Self:
+        """The same key, for a tenant."""
+        return type(self)(self.url, self.key, tenant, mode, self.http)
+
+    def get(self, path: str, **query: Any) -> dict[str, Any]:
+        return self.call("GET", path, query={k: v for k, v in query.items() if v is not None})
+
+    def post(self, path: str, body: Any = None, *, headers: dict[str, str] | None = None) -> dict[str, Any]:
+        return self.call("POST", path, body={} if body is None else body, headers=headers)
+
+    def put(self, path: str, body: Any) -> dict[str, Any]:
+        return self.call("PUT", path, body=body)
+
+    def patch(self, path: str, body: Any, *, etag: str) -> dict[str, Any]:
+        return self.call("PATCH", path, body=body, headers={"if-match": etag})
+
+    def delete(self, path: str, *, etag: str | None = None) -> dict[str, Any]:
+        return self.call("DELETE", path, headers={"if-match": etag} if etag else None)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, Any] | None = None,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """The answer's JSON object, `{}` where it has no body, with `etag` added where it has one.
+
+        Raises ApiError for a problem, httpx.HTTPError where there is no answer.
+        """
+        answer = self.http.request(
+            method,
+            self.url.rstrip("/") + path,
+            params=query,
+            json=body,
+            headers={**self._headers(), **(headers or {})},
+        )
+        document = _document(answer)
+        if answer.is_error:
+            raise ApiError(answer.status_code, document)
+        if "etag" in answer.headers:
+            document.setdefault("etag", answer.headers["etag"])
+        return document
+
+    def _headers(self) -> dict[str, str]:
+        named = {"hookkeeper-tenant": self.tenant, "hookkeeper-mode": self.mode} if self.tenant else {}
+        return {"authorization": f"Bearer {self.key}", **{k: v for k, v in named.items() if v}}
+
+
+def _document(answer: httpx.Response) -> dict[str, Any]:
+    if not answer.content:
+        return {}
+    try:
+        document = answer.json()
+    except ValueError:
+        return {"detail": answer.text[:500]}
+    return document if isinstance(document, dict) else {"data": document}

@@ -1,0 +1,79 @@
+"""Read and replace the runtime configuration document in AppConfig: in force everywhere within a minute."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any
+
+DEPLOYED_WITHIN_SECONDS = 60.0
+POLL_SECONDS = 0.5
+
+
+class ConfigError(Exception):
+    """AppConfig refused the document, or did not deploy it in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProfile:
+    """Where the document lives: the ids that the stack's outputs name."""
+
+    application: str
+    environment: str
+    profile: str
+
+
+def read(appconfig: Any, profile: ConfigProfile) -> dict[str, Any]:
+    """The newest version of the document."""
+    versions = appconfig.list_hosted_configuration_versions(
+        ApplicationId=profile.application, ConfigurationProfileId=profile.profile, MaxResults=1
+    )["Items"]
+    if not versions:
+        return {}
+    version = appconfig.get_hosted_configuration_version(
+        ApplicationId=profile.application,
+        ConfigurationProfileId=profile.profile,
+        VersionNumber=max(each["VersionNumber"] for each in versions),
+    )
+    document: dict[str, Any] = json.loads(version["Content"].read())
+    return document
+
+
+def write(appconfig: Any, profile: ConfigProfile, document: dict[str, Any]) -> int:
+    """Store a new version and deploy it at once; answers its number. Raises ConfigError."""
+    version = appconfig.create_hosted_configuration_version(
+        ApplicationId=profile.application,
+        ConfigurationProfileId=profile.profile,
+        ContentType="application/json",
+        Content=json.dumps(document).encode(),
+    )["VersionNumber"]
+    deployment = appconfig.start_deployment(
+        ApplicationId=profile.application,
+        EnvironmentId=profile.environment,
+        ConfigurationProfileId=profile.profile,
+        ConfigurationVersion=str(version),
+        DeploymentStrategyId=_at_once(appconfig),
+    )
+    _await(appconfig, profile, deployment["DeploymentNumber"])
+    return int(version)
+
+
+def _at_once(appconfig: Any) -> str:
+    """The stack's own strategy without growth or bake time; AWS's predefined one bakes for ten minutes."""
+    strategies = appconfig.list_deployment_strategies(MaxResults=50)["Items"]
+    for strategy in strategies:
+        if strategy["DeploymentDurationInMinutes"] == 0 and not strategy.get("FinalBakeTimeInMinutes"):
+            return str(strategy["Id"])
+    raise ConfigError("the account has no deployment strategy that takes effect at once")
+
+
+def _await(appconfig: Any, profile: ConfigProfile, number: int) -> None:
+    deadline = time.monotonic() + DEPLOYED_WITHIN_SECONDS
+    while True:
+        state = appconfig.get_deployment(
+            ApplicationId=profile.application, EnvironmentId=profile.environment, DeploymentNumber=number
+        )["State"]
+        if state == "COMPLETE":
+            return
+        if state in ("ROLLED_BACK", "ROLLING_BACK") or time.monotonic() > deadline:
+            raise ConfigError(f"deployment {number} of the runtime configuration is {state}")
+        time.sleep(POLL_SECONDS)
