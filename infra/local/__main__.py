@@ -1,4 +1,4 @@
-"""`python -m infra.local up | down | status`: what `make up` and `make down` run."""
+"""`python -m infra.local up | down | status | demo`: what make's targets of these names run."""
 
 import argparse
 import sys
@@ -12,10 +12,10 @@ from infra.local.stack import DeployError, Stack
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
-    parser.add_argument("command", choices=("up", "down", "status"))
+    parser.add_argument("command", choices=("up", "down", "status", "demo"))
     command = parser.parse_args().command
     try:
-        return {"up": _up, "down": _down, "status": _status}[command](Home())
+        return {"up": _up, "down": _down, "status": _status, "demo": _demo}[command](Home())
     except (ServerError, DeployError) as failure:
         sys.stderr.write(f"{failure}\n")
         return 1
@@ -42,6 +42,12 @@ def _status(home: Home) -> int:
     running = lifecycle.status(home)
     print(_summary(running, home) if running else "not up; `make up` starts it")
     return 0 if running else 3
+
+
+def _demo(_: Home) -> int:
+    from infra.local.demo import demo
+
+    return demo()
 
 
 def _summary(running: Stack, home: Home) -> str:
