@@ -49,7 +49,7 @@ LONGEST_MEMBER = timedelta(seconds=1)
 class S3Archive:
     """`now` stamps a batch's first event, and each that follows a microsecond later: no two are alike.
 
-    `clock` says where `recent` begins when nobody gives it a place.
+    Who reads bodies alone needs no table. `clock` says where `recent` begins when nobody says a place.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class S3Archive:
         dynamodb: Any,
         *,
         bucket: str,
-        events_table: str,
+        events_table: str = "",
         backoff: Backoff | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:

@@ -43,6 +43,14 @@ class SqsLanes:
             refused += [mine[position][0] for position in positions]
         return refused
 
+    def url_of(self, arn: str) -> str:
+        """The URL of the one of its queues that has the ARN. Raises ValueError where none has."""
+        name = arn.rpartition(":")[2]
+        for queue_url in (self._deliveries, self._backfill):
+            if queue_url is not None and queue_url.rpartition("/")[2] == name:
+                return queue_url
+        raise ValueError(f"{name} is no queue of these lanes")
+
     def _queue_of(self, parcel: Parcel) -> str:
         recovering = parcel.lane is Lane.BACKFILL or parcel.recovery_id is not None
         queue_url = self._backfill if recovering else self._deliveries

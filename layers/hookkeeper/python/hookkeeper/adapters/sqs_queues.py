@@ -1,15 +1,19 @@
 """The queues beside the lanes: contacts, notices, events (from the API, and fan_out's pages), rejected."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from hookkeeper.adapters.sqs import MAX_BYTES, Entry, safe_text, send_entries
 from hookkeeper.domain.errors import OwnFaultError
+from hookkeeper.domain.event import RoutePage
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.messages import ContactMessage, FanOutPage, Message, NoticeMessage
 
-MAX_REASON_CHARACTERS = 200
+MAX_REASON_BYTES = 512
+_UNSENDABLE = re.compile("[^\\t\\n\\r\\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Whatever is not in XML's character set, which SQS keeps to."""
 
 
 class _Queue:
@@ -21,40 +25,35 @@ class _Queue:
     def _send(self, entries: Sequence[Entry]) -> list[int]:
         return send_entries(self._client, self._queue_url, entries, sleep=self._sleep)
 
-    def _send_all(self, messages: Sequence[Message]) -> None:
-        texts = [safe_text(message.model_dump_json(exclude_none=True)) for message in messages]
-        if refused := self._send([Entry(body=text) for text in texts]):
-            raise OwnFaultError(f"{len(refused)} of {len(messages)} messages were not accepted")
+    def _must_send(self, message: Message) -> None:
+        if self._send([_entry(message)]):
+            raise OwnFaultError(f"the queue did not take a {type(message).__name__}")
 
 
 class SqsContacts(_Queue):
     """Asks `contact` to reach an endpoint. Raises OwnFaultError where the queue does not take it."""
 
     def challenge(self, key: SubscriptionKey, *, token: str) -> None:
-        self._send_all(
-            [
-                ContactMessage(
-                    kind="challenge",
-                    tenant=key.scope.tenant_id,
-                    mode=key.scope.mode,
-                    subscription_id=key.subscription_id,
-                    token=token,
-                )
-            ]
+        self._must_send(
+            ContactMessage(
+                kind="challenge",
+                tenant=key.scope.tenant_id,
+                mode=key.scope.mode,
+                subscription_id=key.subscription_id,
+                token=token,
+            )
         )
 
     def test(self, key: SubscriptionKey, *, event_type: str, data: str) -> None:
-        self._send_all(
-            [
-                ContactMessage(
-                    kind="test",
-                    tenant=key.scope.tenant_id,
-                    mode=key.scope.mode,
-                    subscription_id=key.subscription_id,
-                    event_type=event_type,
-                    data=data,
-                )
-            ]
+        self._must_send(
+            ContactMessage(
+                kind="test",
+                tenant=key.scope.tenant_id,
+                mode=key.scope.mode,
+                subscription_id=key.subscription_id,
+                event_type=event_type,
+                data=data,
+            )
         )
 
 
@@ -62,51 +61,45 @@ class SqsNotices(_Queue):
     """Asks `notify` to send a notice. Raises OwnFaultError where the queue does not take it."""
 
     def send(self, key: SubscriptionKey, notice_id: str) -> None:
-        self._send_all(
-            [
-                NoticeMessage(
-                    tenant=key.scope.tenant_id,
-                    mode=key.scope.mode,
-                    subscription_id=key.subscription_id,
-                    notice_id=notice_id,
-                )
-            ]
+        self._must_send(
+            NoticeMessage(
+                tenant=key.scope.tenant_id,
+                mode=key.scope.mode,
+                subscription_id=key.subscription_id,
+                notice_id=notice_id,
+            )
         )
 
 
 class SqsEvents(_Queue):
-    """The events queue: what the API took in, and the pages that fan_out sends itself."""
+    """The events queue, as the API puts on it what it has accepted."""
 
     def send(self, texts: Sequence[str]) -> Sequence[int]:
-        """Queue events as they came (JSON texts); answers the positions of those that were not accepted."""
         return self._send([Entry(body=safe_text(text)) for text in texts])
 
-    def send_pages(self, pages: Sequence[FanOutPage]) -> None:
-        """Raises OwnFaultError where any page was not accepted; the others have been sent then."""
-        self._send_all(pages)
+
+class SqsPages(_Queue):
+    """The events queue, as fan_out sends itself the pages of a wide fan-out."""
+
+    def send(self, page: RoutePage) -> bool:
+        return not self._send([_entry(FanOutPage.of(page))])
 
 
 class SqsRejected(_Queue):
     """Where an input ends that can never be an event, with the reason beside it."""
 
-    def put(self, text: str, *, reason: str) -> None:
-        """Raises OwnFaultError where the queue does not take it. The reason counts as part of the 1 MiB."""
-        attributes = {"reason": reason[:MAX_REASON_CHARACTERS] or "unknown"}
-        body = _fitting(text) or " "
-        if self._send([Entry(body=body, attributes=attributes)]):
+    def send(self, body: str, *, reason: str) -> None:
+        """Raises OwnFaultError where the queue does not take it."""
+        attributes = {"reason": _fitting(reason, MAX_REASON_BYTES)}
+        if self._send([Entry(body=_fitting(body, MAX_BYTES - 1024), attributes=attributes)]):
             raise OwnFaultError("the rejected queue did not take a message")
 
 
-def _fitting(text: str) -> str:
-    """The text as SQS takes it: only XML's characters, cut to leave room for the attribute."""
-    clean = "".join(character if _allowed(character) else "\N{REPLACEMENT CHARACTER}" for character in text)
-    return clean.encode()[: MAX_BYTES - 1024].decode(errors="ignore")
+def _entry(message: Message) -> Entry:
+    return Entry(body=safe_text(message.model_dump_json(exclude_none=True)))
 
 
-def _allowed(character: str) -> bool:
-    return (
-        character in "\t\n\r"
-        or " " <= character <= "\ud7ff"
-        or "\ue000" <= character <= "\ufffd"
-        or (character >= "\U00010000")
-    )
+def _fitting(text: str, most_bytes: int) -> str:
+    """The text as SQS takes it: not empty, XML's characters alone, and cut to size."""
+    clean = _UNSENDABLE.sub("\N{REPLACEMENT CHARACTER}", text) or " "
+    return clean.encode()[:most_bytes].decode(errors="ignore")
