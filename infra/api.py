@@ -11,6 +11,7 @@ from hookkeeper.settings import ApiSettings, AuthorizerSettings
 
 from infra.config import RETENTION_DAYS, StageConfig
 from infra.function import Function, Shared, acknowledge, execution_role
+from infra.problems import add_problems
 from infra.queues import Queues
 from infra.recovery import state_machine_arn
 from infra.runtime_config import RuntimeConfig
@@ -29,35 +30,6 @@ _PUSH_POLICY = (
 )
 
 _OPEN_PATHS = ("healthz", "openapi.json")
-
-_PROBLEMS: dict[str, tuple[apigateway.ResponseType, int, str, str]] = {
-    "BadBody": (apigateway.ResponseType.BAD_REQUEST_BODY, 400, "bad_request", "Bad Request"),
-    "BadParameters": (apigateway.ResponseType.BAD_REQUEST_PARAMETERS, 400, "bad_request", "Bad Request"),
-    "Unauthorized": (apigateway.ResponseType.UNAUTHORIZED, 401, "unauthorized", "Unauthorized"),
-    "Expired": (apigateway.ResponseType.EXPIRED_TOKEN, 401, "unauthorized", "Unauthorized"),
-    "Denied": (apigateway.ResponseType.ACCESS_DENIED, 403, "forbidden", "Forbidden"),
-    "Filtered": (apigateway.ResponseType.WAF_FILTERED, 403, "forbidden", "Forbidden"),
-    "NotFound": (apigateway.ResponseType.RESOURCE_NOT_FOUND, 404, "not_found", "Not Found"),
-    # What API Gateway says of a path and method that it does not have.
-    "NoSuchRoute": (apigateway.ResponseType.MISSING_AUTHENTICATION_TOKEN, 404, "not_found", "Not Found"),
-    "TooLarge": (apigateway.ResponseType.REQUEST_TOO_LARGE, 413, "too_large", "Content Too Large"),
-    "MediaType": (
-        apigateway.ResponseType.UNSUPPORTED_MEDIA_TYPE,
-        415,
-        "unsupported_media_type",
-        "Unsupported Media Type",
-    ),
-    "Throttled": (apigateway.ResponseType.THROTTLED, 429, "throttled", "Too Many Requests"),
-    "Quota": (apigateway.ResponseType.QUOTA_EXCEEDED, 429, "quota_exceeded", "Too Many Requests"),
-    "AuthorizerFailed": (
-        apigateway.ResponseType.AUTHORIZER_FAILURE,
-        500,
-        "internal_error",
-        "Internal Server Error",
-    ),
-    "IntegrationFailed": (apigateway.ResponseType.INTEGRATION_FAILURE, 502, "bad_gateway", "Bad Gateway"),
-    "TimedOut": (apigateway.ResponseType.INTEGRATION_TIMEOUT, 504, "timeout", "Gateway Timeout"),
-}
 
 
 class Api(Construct):
@@ -88,7 +60,7 @@ class Api(Construct):
         self.authorizer = self._authorizer(storage)
         self.api = self._api(storage, queues, runtime)
         self._routes()
-        self._problems()
+        add_problems(self.rest)
 
     def _authorizer(self, storage: Storage) -> Function:
         config = self._shared.config
@@ -127,6 +99,7 @@ class Api(Construct):
                 audit_table=storage.audit.table_name,
                 notices_table=storage.notices.table_name,
                 tenant_role_arn=tenant_role.role_arn,
+                archive_bucket=storage.archive.bucket_name,
                 events_queue_url=queues.events.queue.queue_url,
                 deliveries_queue_url=queues.deliveries.queue.queue_url,
                 contacts_queue_url=queues.contacts.queue.queue_url,
@@ -196,34 +169,6 @@ class Api(Construct):
                 method, {"AwsSolutions-APIG4": "Health and the API's own description hold no secret."}
             )
 
-    def _problems(self) -> None:
-        for id_, (type_, status, code, title) in _PROBLEMS.items():
-            headers = {"Content-Type": "'application/problem+json'"}
-            if status == 401:
-                headers["WWW-Authenticate"] = "'Bearer'"
-            self.rest.add_gateway_response(
-                id_,
-                type=type_,
-                status_code=str(status),
-                response_headers=headers,
-                templates={"application/json": problem_template(status, code, title)},
-            )
-
-
-def problem_template(status: int, code: str, title: str) -> str:
-    """RFC 9457 in the shape of SPEC §5; API Gateway puts the request's id in."""
-    return json.dumps(
-        {
-            "type": "about:blank",
-            "title": title,
-            "status": status,
-            "detail": title,
-            "code": code,
-            "errors": [],
-            "request_id": "$context.requestId",
-        }
-    )
-
 
 def _rest_api(scope: Construct, config: StageConfig) -> apigateway.RestApi:
     access_log = logs.LogGroup(
@@ -250,6 +195,7 @@ def _rest_api(scope: Construct, config: StageConfig) -> apigateway.RestApi:
             data_trace_enabled=False,
         ),
     )
+    rest.node.try_remove_child("Endpoint")  # an output that the stack names ApiUrl
     acknowledge(
         rest,
         {

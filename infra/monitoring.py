@@ -1,12 +1,13 @@
 """What an operator sees and is woken by: a dashboard, a topic, an alarm for what must not last."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from infra.function import Function
@@ -19,8 +20,10 @@ _FIVE_MINUTES = cdk.Duration.minutes(5)
 _OLDEST_SECONDS = {"Events": 300, "Deliveries": 900, "Backfill": 1800, "Notices": 900}
 """Above these ages something of ours is stuck. A delayed message ages too: deliveries wait up to 15 min."""
 
+_SUSPENSIONS_IN_TEN_MINUTES = 5
+"""More at once are rather our own fault than so many customers' (SPEC §9, the fuse)."""
+
 _OUTCOMES = ("success", "retryable", "permanent", "fatal")
-_CLASSES = ("retryable", "permanent", "fatal")
 
 
 class Monitoring(Construct):
@@ -31,17 +34,23 @@ class Monitoring(Construct):
         scope: Construct,
         id_: str,
         *,
-        functions: Iterable[Function],
+        functions: Mapping[str, Function],
         lanes: Mapping[str, Lane],
         dead: Mapping[str, sqs.IQueue],
         rejected: sqs.IQueue,
+        recoveries: sfn.IStateMachine,
     ) -> None:
         super().__init__(scope, id_)
-        self.topic = _topic(self)
-        functions = list(functions)
-        for name, queue in {**dead, "Rejected": rejected}.items():
+        self.topic = sns.Topic(self, "Alarms", enforce_ssl=True)
+        quiet = {**{f"Dlq{name}": queue for name, queue in dead.items()}, "Rejected": rejected}
+        self._watch_queues(lanes, quiet)
+        self._watch_work(functions, recoveries)
+        self._dashboard(list(functions.values()), lanes, quiet)
+
+    def _watch_queues(self, lanes: Mapping[str, Lane], quiet: Mapping[str, sqs.IQueue]) -> None:
+        for name, queue in quiet.items():
             self._alarm(
-                f"{name}NotEmpty" if name == "Rejected" else f"Dlq{name}NotEmpty",
+                f"{name}NotEmpty",
                 queue.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
                 above=0,
                 says=f"Messages lie in {name}: nothing moves them but a person. Look, mend, redrive.",
@@ -51,29 +60,66 @@ class Monitoring(Construct):
                 f"Oldest{name}",
                 lanes[name].queue.metric_approximate_age_of_oldest_message(period=_MINUTE),
                 above=seconds,
-                minutes=5,
+                periods=5,
                 says=f"The oldest message in {name} is older than {seconds} s.",
             )
-        for function in functions:
+
+    def _watch_work(self, functions: Mapping[str, Function], recoveries: sfn.IStateMachine) -> None:
+        for name, function in functions.items():
             self._alarm(
-                f"Errors{function.node.id}",
+                f"Errors{name}",
                 function.metric_errors(period=_FIVE_MINUTES),
                 above=0,
                 says=f"{function.verb} fails: see its log.",
             )
-        self._dashboard(functions, lanes, {**dead, "Rejected": rejected})
+        self._alarm(
+            "RecoveriesBroken",
+            recoveries.metric_failed(period=_FIVE_MINUTES),
+            above=0,
+            says="A recovery's execution failed; the sweep takes it up again. See its history for why.",
+        )
+        self._alarm(
+            "OwnFaults",
+            _own("OwnFaults", "deliver"),
+            above=0,
+            periods=3,
+            says="Deliveries fail by our own fault (KMS, tables, resolver): none counts against an endpoint.",
+        )
+        self._alarm(
+            "ManySuspensions",
+            _own("Suspensions", "deliver", period=cdk.Duration.minutes(10)),
+            above=_SUSPENSIONS_IN_TEN_MINUTES,
+            says="Many subscriptions are suspended at once: is it us?",
+        )
+        self._alarm(
+            "SweepStopped",
+            functions["Sweep"].metric_invocations(period=_FIVE_MINUTES),
+            below=1,
+            says="The sweep has not run for five minutes: no retry, wake or expiry moves without it.",
+        )
 
     def _alarm(
-        self, id_: str, metric: cloudwatch.IMetric, *, above: float, says: str, minutes: int = 1
+        self,
+        id_: str,
+        metric: cloudwatch.IMetric,
+        *,
+        above: float | None = None,
+        below: float = 0,
+        says: str,
+        periods: int = 1,
     ) -> None:
+        """An alarm while the metric is over `above`, or, without it, under `below` or silent."""
+        operators, missing = cloudwatch.ComparisonOperator, cloudwatch.TreatMissingData
         alarm = cloudwatch.Alarm(
             self,
             id_,
             metric=metric,
-            threshold=above,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=minutes,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            threshold=below if above is None else above,
+            comparison_operator=(
+                operators.LESS_THAN_THRESHOLD if above is None else operators.GREATER_THAN_THRESHOLD
+            ),
+            treat_missing_data=missing.BREACHING if above is None else missing.NOT_BREACHING,
+            evaluation_periods=periods,
             alarm_description=says,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))
@@ -81,25 +127,31 @@ class Monitoring(Construct):
     def _dashboard(
         self, functions: list[Function], lanes: Mapping[str, Lane], quiet: Mapping[str, sqs.IQueue]
     ) -> None:
+        def depth(queue: sqs.IQueue, name: str) -> cloudwatch.Metric:
+            return queue.metric_approximate_number_of_messages_visible(label=name)
+
         board = cloudwatch.Dashboard(self, "Dashboard", default_interval=cdk.Duration.hours(3))
         board.add_widgets(
-            _graph("Attempts by outcome", [_own("Attempts", outcome=outcome) for outcome in _OUTCOMES]),
-            _graph("Suspensions by class", [_own("Suspensions", outcome=class_) for class_ in _CLASSES]),
             _graph(
-                "Attempt latency and lag",
+                "Deliveries by outcome",
+                [_own(f"Deliveries_{outcome}", "deliver", label=outcome) for outcome in _OUTCOMES],
+            ),
+            _graph(
+                "Attempt latency and lag (ms)",
                 [
-                    _own("AttemptLatency", statistic="p95", label="attempt p95"),
-                    _own("EndToEndLag", statistic="p95", label="archived to delivered p95"),
+                    _own("AttemptLatency", "deliver", statistic="p95", label="attempt p95"),
+                    _own("EndToEndLag", "deliver", statistic="p95", label="archived to answered p95"),
                 ],
+            ),
+            _graph(
+                "Suspensions and circuits",
+                [_own("Suspensions", "deliver"), _own("CircuitsOpened", "deliver")],
             ),
         )
         board.add_widgets(
             _graph(
                 "Queue depth",
-                [
-                    lane.queue.metric_approximate_number_of_messages_visible(label=name)
-                    for name, lane in lanes.items()
-                ],
+                [depth(lane.queue, name) for name, lane in lanes.items()],
             ),
             _graph(
                 "Oldest message (s)",
@@ -110,44 +162,55 @@ class Monitoring(Construct):
             ),
             _graph(
                 "Must be empty",
-                [
-                    queue.metric_approximate_number_of_messages_visible(label=name)
-                    for name, queue in quiet.items()
-                ],
+                [depth(queue, name) for name, queue in quiet.items()],
             ),
         )
         board.add_widgets(
+            _graph("Function errors", [f.metric_errors(label=f.verb) for f in functions]),
+            _graph("Function throttles", [f.metric_throttles(label=f.verb) for f in functions]),
+            _graph("Function p95", [f.metric_duration(label=f.verb, statistic="p95") for f in functions]),
+        )
+        board.add_widgets(
             _graph(
-                "Function errors", [function.metric_errors(label=function.verb) for function in functions]
+                "Events in",
+                [
+                    _own("Events_taken", "fan_out"),
+                    _own("EventsRejected", "fan_out"),
+                    _own("DeliveriesQueued", "fan_out"),
+                ],
             ),
             _graph(
-                "Function throttles",
-                [function.metric_throttles(label=function.verb) for function in functions],
+                "Challenges and probes",
+                [
+                    _own(name, "contact")
+                    for name in ("Challenges", "ChallengesEchoed", "Probes", "ProbesPassed")
+                ],
             ),
             _graph(
-                "Function duration p95",
-                [function.metric_duration(label=function.verb, statistic="p95") for function in functions],
+                "Put aside and moved",
+                [_own("DeliveriesPutAside", "deliver"), _own("OverdueOwedItemsMoved", "sweep")],
             ),
         )
 
 
 def _own(
-    name: str, *, outcome: str | None = None, statistic: str = "Sum", label: str | None = None
+    name: str,
+    service: str,
+    *,
+    statistic: str = "Sum",
+    label: str | None = None,
+    period: cdk.Duration = _FIVE_MINUTES,
 ) -> cloudwatch.Metric:
-    """A metric that our functions write in their log lines (EMF)."""
+    """A metric that a function of ours writes in its log lines (EMF)."""
     return cloudwatch.Metric(
         namespace=NAMESPACE,
         metric_name=name,
-        dimensions_map={"outcome": outcome} if outcome else None,
+        dimensions_map={"service": service},
         statistic=statistic,
-        label=label or outcome or name,
-        period=_FIVE_MINUTES,
+        label=label,
+        period=period,
     )
 
 
 def _graph(title: str, metrics: list[cloudwatch.Metric]) -> cloudwatch.GraphWidget:
     return cloudwatch.GraphWidget(title=title, left=list(metrics), width=8)
-
-
-def _topic(scope: Construct) -> sns.Topic:
-    return sns.Topic(scope, "Alarms", enforce_ssl=True)

@@ -6,7 +6,7 @@ from constructs import Construct
 from infra.api import Api
 from infra.config import StageConfig
 from infra.delivery import Delivery
-from infra.function import Function, Shared
+from infra.function import Shared
 from infra.ingest import Ingest
 from infra.layers import Layers
 from infra.monitoring import Monitoring
@@ -62,22 +62,31 @@ class HookkeeperStack(Stack):
             console_url=api.console_url,
         )
 
-        functions: list[Function] = [
-            api.authorizer,
-            api.api,
-            ingest.fan_out,
-            delivery.deliver,
-            delivery.contact,
-            recovery.recover,
-            notices.notify,
-            recovery.sweep,
-        ]
+        functions = {
+            function.node.id: function
+            for function in (
+                api.authorizer,
+                api.api,
+                ingest.fan_out,
+                delivery.deliver,
+                delivery.contact,
+                recovery.recover,
+                recovery.sweep,
+                notices.notify,
+            )
+        }
         dead = {name: lane.dead for name, lane in queues.lanes.items()} | {
             "Ingest": ingest.undelivered,
             "Recovery": recovery.unended,
         }
         monitoring = Monitoring(
-            self, "Monitoring", functions=functions, lanes=queues.lanes, dead=dead, rejected=queues.rejected
+            self,
+            "Monitoring",
+            functions=functions,
+            lanes=queues.lanes,
+            dead=dead,
+            rejected=queues.rejected,
+            recoveries=recovery.machine,
         )
 
         self._output("ApiUrl", api.url)
@@ -91,8 +100,8 @@ class HookkeeperStack(Stack):
         self._output("AppConfigApplication", runtime.application)
         self._output("AppConfigEnvironment", runtime.environment)
         self._output("AppConfigProfile", runtime.profile)
-        for function in functions:
-            self._output(f"Function{function.node.id}", function.function_name)
+        for name, function in functions.items():
+            self._output(f"Function{name}", function.function_name)
         for name, lane in queues.lanes.items():
             self._output(f"Queue{name}", lane.queue.queue_url)
         self._output("QueueRejected", queues.rejected.queue_url)

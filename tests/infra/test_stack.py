@@ -98,6 +98,20 @@ def test_every_function_that_fails_wakes_someone(prod: Any) -> None:
     assert watched == set(prod.outputs("Function").values())
 
 
+def test_a_sweep_that_does_not_run_wakes_someone(prod: Any) -> None:
+    (alarm,) = (a for a in prod.of("AWS::CloudWatch::Alarm").values() if a["MetricName"] == "Invocations")
+    assert [prod.literal(d["Value"]) for d in alarm["Dimensions"]] == [f"<{prod.output('FunctionSweep')}>"]
+    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
+    assert alarm["TreatMissingData"] == "breaching"
+
+
+def test_what_the_functions_count_themselves_wakes_someone(prod: Any) -> None:
+    own = {
+        a["MetricName"] for a in prod.of("AWS::CloudWatch::Alarm").values() if a["Namespace"] == "Hookkeeper"
+    }
+    assert own == {"OwnFaults", "Suspensions"}
+
+
 def test_every_alarm_reaches_the_topic(prod: Any) -> None:
     topic = [f"<{prod.output('AlarmsTopicArn')}>"]
     for alarm in prod.of("AWS::CloudWatch::Alarm").values():

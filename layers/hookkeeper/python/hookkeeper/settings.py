@@ -105,6 +105,7 @@ class ApiSettings(_RuntimeConfigured, _Egress, _Timed):
     notices_table: str
     tenant_role_arn: str
     """Assumed with the session tags `tenant` and `mode` for work on a tenant's items."""
+    archive_bucket: str
     events_queue_url: str
     deliveries_queue_url: str
     contacts_queue_url: str
