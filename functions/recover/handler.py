@@ -1,5 +1,6 @@
 """recover: the tasks of the recovery state machine. Each takes its whole state and returns it with `next`."""
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -63,7 +64,7 @@ ports = BackfillPorts(
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     action = event["action"]
-    after = _ACTIONS[action](RecoveryState.model_validate(event), datetime.now(UTC))
+    after = _ACTIONS[action](_state(event), datetime.now(UTC))
     logger.info(
         f"recovery.{action}",
         extra=after.model_dump(
@@ -71,6 +72,11 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         ),
     )
     return after.model_dump(mode="json")
+
+
+def _state(event: dict[str, Any]) -> RecoveryState:
+    """The state as tasks hand it on; of an execution that broke, the text that it was started with."""
+    return RecoveryState.model_validate(json.loads(event["input"]) if event["action"] == "ended" else event)
 
 
 def _lock(state: RecoveryState, now: datetime) -> RecoveryState:
