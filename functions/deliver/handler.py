@@ -99,14 +99,19 @@ def _hurry(records: Sequence[dict[str, Any]]) -> None:
     """Make what was not begun visible at once: others have time for it."""
     for start in range(0, len(records), 10):
         chunk = records[start : start + 10]
-        queue = ports.lanes.url_of(chunk[0]["eventSourceARN"])
         sqs.change_message_visibility_batch(
-            QueueUrl=queue,
+            QueueUrl=_queue_of(chunk[0]),
             Entries=[
                 {"Id": str(n), "ReceiptHandle": record["receiptHandle"], "VisibilityTimeout": 0}
                 for n, record in enumerate(chunk)
             ],
         )
+
+
+def _queue_of(record: dict[str, Any]) -> str:
+    name = record["eventSourceARN"].rsplit(":", 1)[1]
+    urls = (settings.deliveries_queue_url, settings.backfill_queue_url)
+    return next(url for url in urls if url.rsplit("/", 1)[1] == name)
 
 
 def _tell(delivered: Delivered, now: datetime) -> None:

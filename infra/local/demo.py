@@ -104,7 +104,7 @@ def _play(story: Story) -> int:
     _subscribe(story)
     story.say(f"[bold]1. All is well[/]: {WELL} events by API, SQS and EventBridge")
     _emit(story, WELL)
-    _until(story, "every event to arrive", lambda: len(story.accepted()) == len(story.emitted))
+    _until("every event to arrive", lambda: len(story.accepted()) == len(story.emitted))
     _break(story)
     _suspended(story)
     _probe_in_vain(story)
@@ -136,7 +136,7 @@ def _subscribe(story: Story) -> None:
     story.subscription_id = created["id"]
     story.receiver.trust(PATH, created["secret"])
     story.say(f"{created['id']} is {created['status']}; its secret was shown once")
-    _until(story, "its challenge to be echoed", lambda: story.present()["status"] == "active", seconds=30)
+    _until("its challenge to be echoed", lambda: story.present()["status"] == "active", seconds=30)
     story.say("its endpoint echoed the challenge: active")
 
 
@@ -163,10 +163,10 @@ def _suspended(story: Story) -> None:
     before = len(story.receiver.received)
     story.say(f"{SUSPENDED} more events while it is suspended")
     _emit(story, SUSPENDED)
-    _until(story, "the owner's mail", lambda: bool(_mails(story)), seconds=30)
+    _until("the owner's mail", lambda: bool(_mails(story)), seconds=30)
     mail = _mails(story)[0]
     console.print(Panel(mail.text.strip(), title=f"to {OWNER}: {mail.subject}", border_style="red"))
-    _until(story, "the queues to drain", lambda: _waiting(story) == 0, seconds=60)
+    _until("the queues to drain", lambda: not _waiting(story), seconds=60)
     reached = len(story.receiver.received) - before
     story.say(f"the suspended endpoint got {reached} requests meanwhile")
     if reached:
@@ -177,7 +177,6 @@ def _probe_in_vain(story: Story) -> None:
     story.say("[bold]3. Re-enabled too early[/]: the endpoint still answers 500")
     story.api.post(f"/v1/subscriptions/{story.subscription_id}/reenable")
     _until(
-        story,
         "the probe to fail",
         lambda: story.present()["status_reason"] == "reenable_probe_failed",
         seconds=30,
@@ -188,8 +187,8 @@ def _probe_in_vain(story: Story) -> None:
 def _mend(story: Story) -> None:
     story.receiver.behave(HEALTHY)
     story.say("[bold]4. Mended and re-enabled[/]: probe, activation, paced backfill; live events meanwhile")
-    _until(story, "the probe's lock to be free", lambda: _reenabled(story), seconds=30)
-    _until(story, "activation", lambda: story.present()["status"] == "active", seconds=30)
+    _until("the probe's lock to be free", lambda: _reenabled(story), seconds=30)
+    _until("activation", lambda: story.present()["status"] == "active", seconds=30)
     story.say("the probe passed: active")
     _emit(story, LIVE)
     shown = ""
@@ -318,7 +317,7 @@ def _waiting(story: Story) -> int:
     return sum(int(answer.get(name, 0)) for answer in answers for name in names)
 
 
-def _until(story: Story, what: str, done: Callable[[], bool], *, seconds: float = 60) -> None:
+def _until(what: str, done: Callable[[], bool], *, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
