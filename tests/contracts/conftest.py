@@ -1,15 +1,20 @@
 """AWS in this process (moto), with the stack's tables, for the adapters that keep the contracts."""
 
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
 from botocore.config import Config
 from hookkeeper.adapters.dynamodb import Backoff
 from moto import mock_aws
+from moto.core.botocore_stubber import BotocoreStubber
 
 from tests.fakes import World
+
+if TYPE_CHECKING:
+    from tests.contracts.stores import Stores
 
 TABLES = {
     "Subscriptions": ("lists", "due"),
@@ -78,6 +83,20 @@ def _schema(keys: tuple[tuple[str, str], ...]) -> list[dict[str, str]]:
     return [{"AttributeName": key, "KeyType": kind} for (key, _), kind in zip(keys, kinds, strict=True)]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_call_at_a_time() -> Iterator[None]:
+    """moto's conditional writes are not atomic between threads; DynamoDB's are."""
+    lock, answer = threading.RLock(), BotocoreStubber.__call__
+
+    def one(self: BotocoreStubber, *args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return answer(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BotocoreStubber, "__call__", one)
+        yield
+
+
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -90,3 +109,12 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+@pytest.fixture(params=["fake", "dynamodb"])
+def stores(request: pytest.FixtureRequest, world: World) -> "Stores":
+    from tests.contracts import stores
+
+    if request.param == "fake":
+        return stores.over_fakes(world)
+    return stores.over_dynamodb(request.getfixturevalue("aws"))
