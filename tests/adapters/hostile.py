@@ -31,6 +31,7 @@ class Authority:
         self._key_identifiers = key_identifiers
         builder = self._builder(self._name, self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        builder = builder.add_extension(_SIGNS_CERTIFICATES, critical=True)
         self.file = directory / f"{name.replace(' ', '-')}.pem"
         self.file.write_bytes(_pem(builder.sign(self._key, hashes.SHA256())))
 
@@ -87,6 +88,19 @@ class Authority:
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key or public_key), critical=False
             )
         return builder
+
+
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 def _name(common_name: str) -> x509.Name:

@@ -1,6 +1,7 @@
 """What the one way out promises, against endpoints that do their worst."""
 
 import asyncio
+import errno
 import gzip
 import json
 import logging
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 from hookkeeper.adapters import httpx_transport
 from hookkeeper.adapters.dns_resolver import registration_fault
-from hookkeeper.adapters.egress_faults import AttemptFaultError
+from hookkeeper.adapters.egress_faults import AttemptFaultError, connection_fault
 from hookkeeper.adapters.httpx_sender import HttpxSender
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import GRADED, STRICT, Answer, Fault, Outcome, classify
@@ -385,6 +386,43 @@ def test_requests_for_one_name_at_one_moment_share_a_look_up_but_no_connection(
     assert (len(resolve.calls), endpoint.connections) == (1, 5)
 
 
+def test_a_shared_look_up_outlives_the_first_deadline_that_waited_for_it(
+    make_sender: MakeSender, serve: Serve
+) -> None:
+    async def resolve(_host: str, _port: int) -> list[str]:
+        return await asyncio.sleep(SHORT / 2, [PUBLIC])
+
+    with serve(answering(OK)) as endpoint:
+        hasty, patient = make_sender(resolve=resolve).send(
+            [a_request(endpoint.url(), timeout_seconds=SHORT / 8), a_request(endpoint.url())]
+        )
+    assert (hasty.fault, patient.status_code) == (Fault.DNS_TEMPORARY, 200)
+
+
+@pytest.mark.parametrize(
+    "error,fault",
+    [
+        (None, Fault.CLOSED_EARLY),
+        (ssl.SSLEOFError(8, "certificate has expired"), Fault.CLOSED_EARLY),
+        (ssl.SSLZeroReturnError(6, ""), Fault.CLOSED_EARLY),
+        (ssl.SSLSyscallError(5, ""), Fault.RESET),
+        (ssl.SSLError(1, ""), Fault.TLS_OTHER),
+        (ConnectionResetError(), Fault.RESET),
+        (BrokenPipeError(), Fault.RESET),
+        (ConnectionRefusedError("timed out"), Fault.REFUSED),
+        (OSError(errno.ETIMEDOUT, ""), Fault.TIMEOUT),
+        (OSError(errno.EHOSTUNREACH, ""), Fault.UNREACHABLE),
+        (OSError(errno.EPROTO, "connection refused"), Fault.OTHER),
+        (ValueError(), Fault.OTHER),
+    ],
+    ids=repr,
+)
+def test_a_broken_connection_is_told_by_type_and_number_never_by_text(
+    error: Exception | None, fault: Fault
+) -> None:
+    assert connection_fault(error) is fault
+
+
 @pytest.mark.parametrize("local,fault", [("224.0.0.1", Fault.NO_ROUTE), ("127.0.0.1", Fault.REFUSED)])
 def test_what_our_own_host_refuses_is_told_from_what_the_network_answers(
     make_sender: MakeSender, local: str, fault: Fault
@@ -533,17 +571,22 @@ def test_one_bad_certificate_loosens_nothing_for_the_next_endpoint(
 
 
 def test_a_chain_without_key_identifiers_passes_on_every_python(
-    make_sender: MakeSender, directory: Path
+    make_sender: MakeSender, directory: Path, authority: Authority, serve: Serve
 ) -> None:
     """Python 3.13's own default context refuses it (VERIFY_X509_STRICT): an upgrade must not suspend."""
     plain = Authority(directory, "plain authority", key_identifiers=False)
-    context = plain.server_context()
-    with serving(answering(OK), context) as endpoint:
+
+    def strictly(port: int, authority: Authority) -> None:
+        context = ssl.create_default_context(cafile=str(authority.file))
+        context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            context.wrap_socket(raw, server_hostname=HOST).close()
+
+    with serving(answering(OK), plain.server_context()) as endpoint, serve(answering(OK)) as usual:
+        strictly(usual.port, authority)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            strictly(endpoint.port, plain)
         assert send(make_sender(extra_ca_file=str(plain.file)), endpoint.url()).status_code == 200
-        strict = ssl.create_default_context(cafile=str(plain.file))
-        strict.verify_flags |= ssl.VerifyFlags.VERIFY_X509_STRICT
-        with socket.create_connection(("127.0.0.1", endpoint.port)) as raw, pytest.raises(ssl.SSLError):
-            strict.wrap_socket(raw, server_hostname=HOST)
 
 
 def test_tls_below_1_2_is_refused(sender: HttpxSender, authority: Authority) -> None:
@@ -936,18 +979,21 @@ def test_what_comes_after_an_answer_is_never_taken_for_the_next_ones(
 
 
 def test_an_answer_sent_ahead_on_an_idle_connection_closes_it(sender: HttpxSender, serve: Serve) -> None:
-    sent_ahead = threading.Event()
+    answered, sent_ahead = threading.Event(), threading.Event()
 
     def script(visit: Visit) -> None:
         visit.request()
         visit.sock.sendall(OK)
         if visit.number == 1:
+            answered.wait(5)
             visit.sock.sendall(OK.replace(b"200 OK", b"500 No"))
             sent_ahead.set()
-        visit.request()
+        while visit.request():
+            visit.sock.sendall(OK)
 
     with serve(script) as endpoint:
         send(sender, endpoint.url())
+        answered.set()
         assert sent_ahead.wait(5)
         assert send(sender, endpoint.url()).status_code == 200
     assert endpoint.connections == 2
@@ -974,10 +1020,9 @@ def test_idle_connections_are_bounded(
 ) -> None:
     monkeypatch.setattr(sender._transport._idle, "_limit", 3)
     with serve(answering(OK)) as endpoint:
-        sender.send([a_request(endpoint.url(), endpoint_key=f"sub_{n}") for n in range(8)])
-        assert len(sender._transport._idle) == 3
-        sender.send([a_request(endpoint.url(), endpoint_key=f"sub_{n}") for n in range(8)])
-        assert len(sender._transport._idle) == 3
+        for _ in range(2):
+            sender.send([a_request(endpoint.url(), endpoint_key=f"sub_{n}") for n in range(8)])
+    assert endpoint.connections == 8 + 5
 
 
 # ── the batch ────────────────────────────────────────────────────────────────────────────────────

@@ -91,7 +91,6 @@ class HttpxSender:
         places: dict[str, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(MAX_IN_FLIGHT_PER_ENDPOINT)
         )
-        await self._transport.notice_closed()
         return await asyncio.gather(
             *(self._in_turn(request, places[request.endpoint_key], stop_at) for request in requests)
         )

@@ -147,9 +147,6 @@ class _IdleConnections:
             del self._kept[key]
         return kept
 
-    def __len__(self) -> int:
-        return self._count
-
     def abort_all(self) -> None:
         for waiting in self._kept.values():
             for kept in waiting:
@@ -199,11 +196,6 @@ class VettedTransport(httpx.AsyncBaseTransport):
         if kept.connection.usable:
             self._idle.put(key, kept)
         return httpx.Response(reply.status, headers=reply.headers, content=reply.body)
-
-    async def notice_closed(self) -> None:
-        """Let the loop see which kept connections ended while it stood still."""
-        for _ in range(_PASSES_TO_SEE_A_CLOSE if len(self._idle) else 0):
-            await asyncio.sleep(0)
 
     async def aclose(self) -> None:
         self._idle.abort_all()
@@ -279,10 +271,6 @@ class VettedTransport(httpx.AsyncBaseTransport):
         except OSError as error:
             raise AttemptFaultError(connection_fault(error), f"TLS: {error.errno}") from error
         return connection
-
-
-_PASSES_TO_SEE_A_CLOSE = 3
-"""The loop's turns from a readable socket by way of TLS to `connection_lost`."""
 
 
 def _worth_telling(failures: Sequence[AttemptFaultError], *, any_v4: bool) -> AttemptFaultError:
