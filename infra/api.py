@@ -22,7 +22,7 @@ STAGE_NAME = "api"
 AUTHORIZER_CACHE = cdk.Duration.seconds(30)
 """A revoked key must be dead within 60 s over all caches together (SPEC §4); the rest is the functions'."""
 
-_KEY_SHAPE = r"^Bearer hk_(live|test|app|op)_[0-9A-Za-z]{33,64}$"
+_KEY_SHAPE = r"^Bearer hk_(live|test|app|op)_[0-9A-Za-z]{38}$"
 
 _PUSH_POLICY = (
     "AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/"

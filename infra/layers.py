@@ -66,14 +66,10 @@ def bundled(source: str) -> lambda_.AssetCode:
         # CDK hashes `command`, not the bundler: a changed flag must show there or the asset stays stale.
         bundling=cdk.BundlingOptions(
             image=RUNTIME.bundling_image,
-            command=[*_WHEELS, "unchecked-hash", _interpreter()],
+            command=[*_WHEELS, "unchecked-hash", sys.implementation.cache_tag],
             local=_Bundler(path),
         ),
     )
-
-
-def _interpreter() -> str:
-    return sys.implementation.cache_tag
 
 
 @jsii.implements(cdk.ILocalBundling)
@@ -82,21 +78,24 @@ class _Bundler:
         self._source = source
 
     def try_bundle(self, output_dir: str, *_: object, **__: object) -> bool:
-        """Fill `output_dir`; True, because there is no second way."""
-        requirements = self._source / "requirements.txt"
-        if requirements.exists():
-            _install(requirements, Path(output_dir, "python"))
-        else:
-            shutil.copytree(
-                self._source, output_dir, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
-            )
-        compileall.compile_dir(
-            output_dir,
-            quiet=1,
-            stripdir=output_dir,
-            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-        )
+        """True, because there is no second way."""
+        bundle(self._source, Path(output_dir))
         return True
+
+
+def bundle(source: Path, output: Path) -> None:
+    """Fill `output` with the wheels that `source` requires, or else with its files, and compile it all."""
+    requirements = source / "requirements.txt"
+    if requirements.exists():
+        _install(requirements, output / "python")
+    else:
+        shutil.copytree(source, output, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(
+        output,
+        quiet=1,
+        stripdir=str(output),
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
 
 
 def _install(requirements: Path, target: Path) -> None:

@@ -31,6 +31,9 @@ _PROBLEMS: dict[str, tuple[apigateway.ResponseType, int, str, str]] = {
     ),
     "IntegrationFailed": (apigateway.ResponseType.INTEGRATION_FAILURE, 502, "bad_gateway", "Bad Gateway"),
     "TimedOut": (apigateway.ResponseType.INTEGRATION_TIMEOUT, 504, "timeout", "Gateway Timeout"),
+    # Whatever else API Gateway may say, a crash of `api` included.
+    "OurFault": (apigateway.ResponseType.DEFAULT_5_XX, 500, "internal_error", "Internal Server Error"),
+    "ClientsFault": (apigateway.ResponseType.DEFAULT_4_XX, 400, "bad_request", "Bad Request"),
 }
 
 

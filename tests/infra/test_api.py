@@ -21,6 +21,8 @@ ERRORS = {
     "AUTHORIZER_FAILURE": (500, "internal_error"),
     "INTEGRATION_FAILURE": (502, "bad_gateway"),
     "INTEGRATION_TIMEOUT": (504, "timeout"),
+    "DEFAULT_5XX": (500, "internal_error"),
+    "DEFAULT_4XX": (400, "bad_request"),
 }
 
 

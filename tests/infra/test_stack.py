@@ -5,8 +5,6 @@ from typing import Any
 
 import pytest
 
-from infra.layers import MissingSourceError, bundled
-
 TABLES = {
     "Subscriptions": {"lists", "due"},
     "Deliveries": {"due"},
@@ -137,8 +135,3 @@ def test_the_runtime_configuration_is_in_force_at_once(prod: Any) -> None:
 def test_bounces_and_complaints_are_counted_against_the_sender(prod: Any) -> None:
     (set_,) = prod.of("AWS::SES::ConfigurationSet").values()
     assert set_["ReputationOptions"] == {"ReputationMetricsEnabled": True}
-
-
-def test_a_function_without_its_directory_is_named() -> None:
-    with pytest.raises(MissingSourceError, match="functions/nobody"):
-        bundled("functions/nobody")
