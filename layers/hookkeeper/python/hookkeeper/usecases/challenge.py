@@ -8,14 +8,14 @@ from enum import StrEnum
 from hookkeeper.domain.audit import SYSTEM
 from hookkeeper.domain.config import Margins
 from hookkeeper.domain.delivery import Lane
-from hookkeeper.domain.errors import ConflictError
+from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from hookkeeper.domain.outcome import Answer
 from hookkeeper.domain.signature import token_matches
 from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Ids, Secrets, Sender, Subscriptions
-from hookkeeper.usecases import transition
 from hookkeeper.usecases.reach import reach
+from hookkeeper.usecases.verify import verify
 
 VERIFICATION_TYPE = "endpoint.verification"
 MAX_ECHO_BYTES = 1024
@@ -73,7 +73,7 @@ def challenge(
     if not echoes(answer, subscription.token_hash or ""):
         return Challenged(Echo.NOT_ECHOED, answer)
     answered_at = now + timedelta(milliseconds=answer.latency_ms)
-    return Challenged(_verify(key, token, answered_at, margins, subscriptions, ids), answer)
+    return Challenged(_activate(key, token, answered_at, margins, subscriptions, ids), answer)
 
 
 def echoes(answer: Answer, stored_hash: str) -> bool:
@@ -104,7 +104,7 @@ def _awaits(subscription: Subscription, token: str, now: datetime) -> bool:
     )
 
 
-def _verify(
+def _activate(
     key: SubscriptionKey,
     token: str,
     now: datetime,
@@ -113,11 +113,8 @@ def _verify(
     ids: Ids,
 ) -> Echo:
     """Activate, if the token still counts: a fresh one may have been asked for while the endpoint thought."""
-    subscription = subscriptions.get(key)
-    if subscription is None or not _awaits(subscription, token, now):
-        return Echo.STALE
     try:
-        transition.verify(key, actor=SYSTEM, now=now, margins=margins, subscriptions=subscriptions, ids=ids)
-    except ConflictError:
+        verify(key, token, actor=SYSTEM, now=now, margins=margins, subscriptions=subscriptions, ids=ids)
+    except (ConflictError, InvalidInputError, NotFoundError):
         return Echo.STALE
     return Echo.VERIFIED

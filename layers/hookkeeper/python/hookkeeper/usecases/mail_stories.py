@@ -1,0 +1,134 @@
+"""What each kind of notice says in our own words."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hookkeeper.domain.notice import NoticeKind
+from hookkeeper.usecases.mail_facts import readable
+
+Sentence = Callable[[Mapping[str, str]], str]
+"""What is said of a notice's facts, however few they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """One kind's words; `{api}` in a step stands for the subscription's path in the API."""
+
+    subject: str
+    title: str
+    lead: Sentence
+    more: tuple[Sentence, ...] = ()
+    steps: tuple[str, ...] = ()
+    button: str = "Open the subscription"
+    colour: str = "#475569"
+
+
+def _said(sentence: str) -> Sentence:
+    return lambda _: sentence
+
+
+def _suspended(facts: Mapping[str, str]) -> str:
+    return f"{_streak(facts)}, so we stopped sending to it."
+
+
+def _at_risk(facts: Mapping[str, str]) -> str:
+    return f"{_streak(facts)}. If it goes on like this, we will stop sending to it."
+
+
+def _streak(facts: Mapping[str, str]) -> str:
+    count, since = facts.get("failures", ""), facts.get("failing_since", "")
+    many = f"{readable(count)} deliveries in a row have" if count not in ("", "0", "1") else "Deliveries have"
+    return f"{many} failed{f' since {readable(since)}' if since else ''}"
+
+
+def _kept(facts: Mapping[str, str]) -> str:
+    until = facts.get("recoverable_until", "")
+    when = f"if you re-enable it before {readable(until)}" if until else "once you re-enable it"
+    return f"Nothing is lost: its events are kept, and you get them all {when}."
+
+
+def _recovered(facts: Mapping[str, str]) -> str:
+    done = facts.get("succeeded", "")
+    if done in ("", "0"):
+        return "It is active again, and new events are delivered as they come."
+    missed = (
+        "1 event that it had missed has"
+        if done == "1"
+        else f"{readable(done)} events that it had missed have"
+    )
+    return f"{missed} been delivered, and new events are delivered as they come."
+
+
+_MEND = "Mend the endpoint, so that it answers requests with a 2xx status."
+_REENABLE = (
+    "Re-enable it: open the subscription below, or POST {api}/reenable. We send one test request first; when "
+    "it is answered, what was missed follows at a pace your endpoint can take."
+)
+_NOT_YOU = "If this was not you or a colleague, tell whoever runs your webhooks now."
+_RED, _AMBER, _GREEN = "#b91c1c", "#b45309", "#15803d"
+
+STORIES: Mapping[NoticeKind, Story] = {
+    NoticeKind.SUSPENDED: Story(
+        subject="Webhook endpoint suspended",
+        title="Your webhook endpoint is suspended",
+        lead=_suspended,
+        more=(_kept,),
+        steps=(_MEND, _REENABLE),
+        button="Open and re-enable",
+        colour=_RED,
+    ),
+    NoticeKind.PROBE_FAILED: Story(
+        subject="Webhook endpoint still failing",
+        title="Your webhook endpoint did not pass the check",
+        lead=_said("We sent it one test request before re-enabling it, and it failed. It stays suspended."),
+        more=(_kept,),
+        steps=(_MEND, _REENABLE + " You can try again at once."),
+        button="Open and try again",
+        colour=_RED,
+    ),
+    NoticeKind.AT_RISK: Story(
+        subject="Webhook endpoint failing",
+        title="Your webhook endpoint keeps failing",
+        lead=_at_risk,
+        more=(_said("Until then we keep trying. One success puts everything back to normal."),),
+        steps=(_MEND,),
+        colour=_AMBER,
+    ),
+    NoticeKind.RECOVERED: Story(
+        subject="Webhook endpoint recovered",
+        title="Your webhook endpoint is back",
+        lead=_recovered,
+        colour=_GREEN,
+    ),
+    NoticeKind.EXPIRING: Story(
+        subject="Undelivered webhook events expire soon",
+        title="Events for your endpoint are about to expire",
+        lead=_said("Events that could not be delivered will soon be too old to be recovered."),
+        steps=(_MEND, _REENABLE),
+        button="Open and re-enable",
+        colour=_AMBER,
+    ),
+    NoticeKind.URL_STAGED: Story(
+        subject="Webhook endpoint change requested",
+        title="A new endpoint was asked for",
+        lead=_said("The present endpoint keeps receiving until the new one has answered its challenge."),
+        more=(_said(_NOT_YOU),),
+    ),
+    NoticeKind.URL_CHANGED: Story(
+        subject="Webhook endpoint changed",
+        title="Your webhooks go to a new endpoint",
+        lead=_said("The new endpoint has answered its challenge, and events go there from now on."),
+        more=(_said(_NOT_YOU),),
+    ),
+    NoticeKind.SECRET_ROTATED: Story(
+        subject="Webhook signing secret rotated",
+        title="Your signing secret was rotated",
+        lead=_said("Events are signed with a new secret. Give it to your endpoint before the old one ends."),
+        more=(_said(_NOT_YOU),),
+    ),
+    NoticeKind.CONSENT_WITHDRAWN: Story(
+        subject="Webhook consent withdrawn",
+        title="The consent for this subscription was withdrawn",
+        lead=_said("Nothing more is sent to its endpoint, and what was waiting has been discarded."),
+    ),
+}
