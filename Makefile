@@ -2,8 +2,14 @@
 MAKEFLAGS += --no-print-directory
 SHELL := /bin/bash
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Besides their own lists, trust what this machine trusts: it may sit behind a proxy with an authority of its own.
+ifneq ($(wildcard /etc/ssl/certs),)
+export UV_SYSTEM_CERTS := true
+export NODE_USE_SYSTEM_CA := 1
+endif
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 GROUPS := --group cli --group infra --group local --group dev --group browser
+LINT := ruff check && ruff format --check && mypy && cdk synth --quiet --no-notices -c stage=prod -c sender=webhooks@example.com
 READY := .venv/.ready
 
 .PHONY: demo up down test check bench deploy lock setup
@@ -17,16 +23,16 @@ up: setup  ## the embedded AWS with the stack on it; prints URLs and keys
 down: setup  ## stops what `up` started
 	python -m infra.local down
 
-test: check  ## everything: `check`, then integration and browser tests on the embedded AWS
-	pytest -m "integration or browser"
+test: setup  ## everything: what `check` does, then integration and browser tests on the embedded AWS
+	$(LINT) && pytest -m "not bench"
 
-check: setup  ## ruff, mypy, unit tests, cdk synth with cdk-nag
-	ruff check && ruff format --check && mypy && pytest -m "not (integration or browser or bench)" && cdk synth --quiet --no-notices
+check: setup  ## ruff, mypy, cdk synth with cdk-nag, and the tests that need nothing but Python
+	$(LINT) && pytest -m "not (integration or browser or bench)"
 
 bench: setup  ## measures, and asserts the numbers the README gives
 	pytest -m bench -s
 
-deploy: setup  ## to the AWS account of your credentials: make deploy ARGS="-c sender=webhooks@example.com"
+deploy: setup  ## to the AWS account of your credentials: make deploy ARGS="-c stage=prod -c sender=webhooks@example.com"
 	cdk deploy $(ARGS)
 
 lock: setup  ## both lock files, from pyproject.toml
