@@ -9,7 +9,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 from hookkeeper.settings import ApiSettings, AuthorizerSettings
 
-from infra.config import RETENTION_DAYS, StageConfig
+from infra.config import StageConfig
 from infra.function import Function, Shared, acknowledge, execution_role
 from infra.problems import add_problems
 from infra.queues import Queues
@@ -99,7 +99,6 @@ class Api(Construct):
                 audit_table=storage.audit.table_name,
                 notices_table=storage.notices.table_name,
                 tenant_role_arn=tenant_role.role_arn,
-                archive_bucket=storage.archive.bucket_name,
                 events_queue_url=queues.events.queue.queue_url,
                 deliveries_queue_url=queues.deliveries.queue.queue_url,
                 contacts_queue_url=queues.contacts.queue.queue_url,
@@ -108,13 +107,11 @@ class Api(Construct):
                 api_url=self.url,
                 console_url=self.console_url,
                 margin_seconds=config.margin_seconds,
-                retention_days=RETENTION_DAYS,
                 appconfig_application=runtime.application,
                 appconfig_environment=runtime.environment,
                 appconfig_profile=runtime.profile,
                 allowed_private_cidrs=config.allowed_private_cidrs,
                 allowed_hosts=config.allowed_hosts,
-                extra_ca_file=config.extra_ca_file,
                 own_hosts=self.hosts,
             ),
         )

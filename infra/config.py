@@ -8,9 +8,6 @@ from typing import Any
 ROUTING_CACHE_SECONDS = 10
 """How long a warm fan_out may believe an old route (SPEC §7)."""
 
-RETENTION_DAYS = 7
-"""How long an archived event can be recovered (SPEC §1)."""
-
 ARCHIVE_DAYS = 16
 """How long its bytes live: longer than any queue, dead-letter queue or recovery may still ask for them."""
 

@@ -3,7 +3,6 @@
 from constructs import Construct
 from hookkeeper.settings import ContactSettings, DeliverSettings
 
-from infra.config import RETENTION_DAYS
 from infra.function import Function, Shared
 from infra.queues import Queues
 from infra.runtime_config import RuntimeConfig
@@ -26,7 +25,7 @@ class Delivery(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.deliver = self._deliver(shared, storage, queues, runtime, own_hosts)
-        self.contact = self._contact(shared, storage, queues, runtime, own_hosts)
+        self.contact = self._contact(shared, storage, queues, own_hosts)
 
     def _deliver(
         self,
@@ -56,7 +55,6 @@ class Delivery(Construct):
                 backfill_queue_url=queues.backfill.queue.queue_url,
                 kms_key_id=storage.key.key_arn,
                 margin_seconds=config.margin_seconds,
-                retention_days=RETENTION_DAYS,
                 appconfig_application=runtime.application,
                 appconfig_environment=runtime.environment,
                 appconfig_profile=runtime.profile,
@@ -81,7 +79,6 @@ class Delivery(Construct):
         shared: Shared,
         storage: Storage,
         queues: Queues,
-        runtime: RuntimeConfig,
         own_hosts: tuple[str, ...],
     ) -> Function:
         config = shared.config
@@ -95,16 +92,11 @@ class Delivery(Construct):
                 stage=config.stage,
                 log_level=config.log_level,
                 subscriptions_table=storage.subscriptions.table_name,
-                deliveries_table=storage.deliveries.table_name,
                 secrets_table=storage.secrets.table_name,
                 audit_table=storage.audit.table_name,
                 notices_table=storage.notices.table_name,
                 kms_key_id=storage.key.key_arn,
                 margin_seconds=config.margin_seconds,
-                retention_days=RETENTION_DAYS,
-                appconfig_application=runtime.application,
-                appconfig_environment=runtime.environment,
-                appconfig_profile=runtime.profile,
                 allowed_private_cidrs=config.allowed_private_cidrs,
                 allowed_hosts=config.allowed_hosts,
                 extra_ca_file=config.extra_ca_file,
@@ -113,9 +105,7 @@ class Delivery(Construct):
         )
         queues.contacts.feeds(contact)
         allow_transitions(contact, storage)
-        storage.deliveries.allow(contact, *READ)
         _allow_signing(contact, storage)
-        runtime.allow_read(contact)
         return contact
 
 

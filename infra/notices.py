@@ -7,11 +7,9 @@ from aws_cdk import aws_ses as ses
 from constructs import Construct
 from hookkeeper.settings import NotifySettings
 
-from infra.config import RETENTION_DAYS
 from infra.function import Function, Shared
 from infra.queues import Queues
-from infra.runtime_config import RuntimeConfig
-from infra.storage import QUERY, READ, WRITE, Storage
+from infra.storage import READ, WRITE, Storage
 
 
 class Notices(Construct):
@@ -25,7 +23,6 @@ class Notices(Construct):
         shared: Shared,
         storage: Storage,
         queues: Queues,
-        runtime: RuntimeConfig,
         bus: events.IEventBus,
         console_url: str,
     ) -> None:
@@ -52,30 +49,20 @@ class Notices(Construct):
             settings=NotifySettings(
                 stage=shared.config.stage,
                 log_level=shared.config.log_level,
-                subscriptions_table=storage.subscriptions.table_name,
-                access_table=storage.access.table_name,
                 notices_table=storage.notices.table_name,
                 bus_name=bus.event_bus_name,
                 sender_address=shared.config.sender,
                 configuration_set=configuration_set.configuration_set_name,
                 console_url=console_url,
-                margin_seconds=shared.config.margin_seconds,
-                retention_days=RETENTION_DAYS,
-                appconfig_application=runtime.application,
-                appconfig_environment=runtime.environment,
-                appconfig_profile=runtime.profile,
             ),
         )
         queues.notices.feeds(self.notify)
         storage.notices.allow(self.notify, *READ, *WRITE)
-        storage.subscriptions.allow(self.notify, *READ)
-        storage.access.allow(self.notify, "dynamodb:GetItem", *QUERY)
         self.notify.may(
             "ses:SendEmail",
             on=[identity.email_identity_arn, _configuration_set_arn(self, configuration_set)],
         )
         self.notify.may("events:PutEvents", on=bus.event_bus_arn)
-        runtime.allow_read(self.notify)
         self._read_stream(storage)
 
     def _read_stream(self, storage: Storage) -> None:

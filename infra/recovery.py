@@ -18,7 +18,6 @@ from aws_cdk import aws_stepfunctions_tasks as tasks
 from constructs import Construct
 from hookkeeper.settings import RecoverSettings, SweepSettings
 
-from infra.config import RETENTION_DAYS
 from infra.function import Function, Shared, acknowledge
 from infra.queues import Queues, dead_letters
 from infra.runtime_config import RuntimeConfig
@@ -67,7 +66,6 @@ class Recovery(Construct):
                 backfill_queue_url=queues.backfill.queue.queue_url,
                 state_machine_arn=state_machine_arn(self),
                 margin_seconds=shared.config.margin_seconds,
-                retention_days=RETENTION_DAYS,
                 appconfig_application=runtime.application,
                 appconfig_environment=runtime.environment,
                 appconfig_profile=runtime.profile,
@@ -225,11 +223,9 @@ class Recovery(Construct):
                 archive_bucket=storage.archive.bucket_name,
                 deliveries_queue_url=queues.deliveries.queue.queue_url,
                 backfill_queue_url=queues.backfill.queue.queue_url,
-                contacts_queue_url=queues.contacts.queue.queue_url,
                 notices_queue_url=queues.notices.queue.queue_url,
                 state_machine_arn=state_machine_arn(self),
                 margin_seconds=shared.config.margin_seconds,
-                retention_days=RETENTION_DAYS,
                 appconfig_application=runtime.application,
                 appconfig_environment=runtime.environment,
                 appconfig_profile=runtime.profile,
@@ -241,7 +237,7 @@ class Recovery(Construct):
         for table in (storage.subscriptions, storage.deliveries, storage.notices):
             table.allow_index(sweep, "due")
         storage.allow_archive(sweep, "s3:GetObject")
-        for lane in (queues.deliveries, queues.backfill, queues.contacts, queues.notices):
+        for lane in (queues.deliveries, queues.backfill, queues.notices):
             lane.allow_send(sweep)
         sweep.may("states:StartExecution", on=state_machine_arn(self))
         runtime.allow_read(sweep)

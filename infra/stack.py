@@ -57,7 +57,6 @@ class HookkeeperStack(Stack):
             shared=shared,
             storage=storage,
             queues=queues,
-            runtime=runtime,
             bus=ingest.bus,
             console_url=api.console_url,
         )

@@ -71,6 +71,11 @@ def test_production_functions_know_no_private_address(prod: Any) -> None:
         assert "HOOKKEEPER_EXTRA_CA_FILE" not in environ
 
 
+def test_the_embedded_stage_trusts_its_own_authority_where_endpoints_are_reached(local: Any) -> None:
+    for function in ("Deliver", "Contact"):
+        assert _environ(local, function)["HOOKKEEPER_EXTRA_CA_FILE"] == "/ca.pem"
+
+
 def test_our_own_api_is_refused_as_an_endpoint_by_all_who_reach_out(prod: Any) -> None:
     for function in ("Api", "Deliver", "Contact"):
         assert ".execute-api." in _environ(prod, function)["HOOKKEEPER_OWN_HOSTS"]

@@ -12,7 +12,7 @@ SENDS = {
     "Contact": set(),
     "Recover": {"Backfill"},
     "Notify": set(),
-    "Sweep": {"Deliveries", "Backfill", "Contacts", "Notices"},
+    "Sweep": {"Deliveries", "Backfill", "Notices"},
 }
 TENANTS_TABLES = ("Subscriptions", "Deliveries", "Events", "Secrets", "Notices")
 CHANGES = {

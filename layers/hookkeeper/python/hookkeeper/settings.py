@@ -62,29 +62,29 @@ class _Egress(Settings):
     """May resolve or reach a customer's endpoint.
 
     `allowed_private_cidrs` and `allowed_hosts` are empty but on a local stage; `own_hosts` are refused as
-    endpoints; `extra_ca_file` is a PEM file trusted besides the public authorities.
+    endpoints.
     """
 
     allowed_private_cidrs: Names = ()
     allowed_hosts: Names = ()
     own_hosts: Names = ()
+
+
+class _Sending(_Egress):
+    """Speaks TLS to endpoints; `extra_ca_file` is a PEM file trusted besides the public authorities."""
+
     extra_ca_file: str | None = None
 
 
 class _Timed(Settings):
-    """Judges outages and retention."""
+    """Judges outages."""
 
     margin_seconds: int
-    """The outage margin: at least fan_out's time-out, the routing cache and one batch of deliver (SPEC §9)."""
-    retention_days: int
+    """The outage margin: at least one fan_out, the routing cache and one batch of deliver (SPEC §9)."""
 
     @property
     def margin(self) -> timedelta:
         return timedelta(seconds=self.margin_seconds)
-
-    @property
-    def retention(self) -> timedelta:
-        return timedelta(days=self.retention_days)
 
 
 class AuthorizerSettings(Settings):
@@ -105,7 +105,6 @@ class ApiSettings(_RuntimeConfigured, _Egress, _Timed):
     notices_table: str
     tenant_role_arn: str
     """Assumed with the session tags `tenant` and `mode` for work on a tenant's items."""
-    archive_bucket: str
     events_queue_url: str
     deliveries_queue_url: str
     contacts_queue_url: str
@@ -126,7 +125,7 @@ class FanOutSettings(Settings):
     rejected_queue_url: str
 
 
-class DeliverSettings(_RuntimeConfigured, _Egress, _Timed):
+class DeliverSettings(_RuntimeConfigured, _Sending, _Timed):
     """deliver: the attempts, live and backfill."""
 
     subscriptions_table: str
@@ -140,11 +139,10 @@ class DeliverSettings(_RuntimeConfigured, _Egress, _Timed):
     kms_key_id: str
 
 
-class ContactSettings(_RuntimeConfigured, _Egress, _Timed):
+class ContactSettings(_Sending, _Timed):
     """contact: challenge, probe, test event."""
 
     subscriptions_table: str
-    deliveries_table: str
     secrets_table: str
     audit_table: str
     notices_table: str
@@ -164,11 +162,9 @@ class RecoverSettings(_RuntimeConfigured, _Timed):
     state_machine_arn: str
 
 
-class NotifySettings(_RuntimeConfigured, _Timed):
+class NotifySettings(Settings):
     """notify: mails to owners, events to the operator bus."""
 
-    subscriptions_table: str
-    access_table: str
     notices_table: str
     bus_name: str
     sender_address: str
@@ -187,6 +183,5 @@ class SweepSettings(_RuntimeConfigured, _Timed):
     archive_bucket: str
     deliveries_queue_url: str
     backfill_queue_url: str
-    contacts_queue_url: str
     notices_queue_url: str
     state_machine_arn: str
