@@ -118,3 +118,15 @@ def stores(request: pytest.FixtureRequest, world: World) -> "Stores":
     if request.param == "fake":
         return stores.over_fakes(world)
     return stores.over_dynamodb(request.getfixturevalue("aws"))
+
+
+@pytest.fixture
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """moto's conditional writes are not atomic under threads, as DynamoDB's are: one call at a time (H1)."""
+    lock, call = threading.RLock(), BotocoreStubber.__call__
+
+    def serial(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(BotocoreStubber, "__call__", serial)

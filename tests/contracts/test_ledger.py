@@ -19,7 +19,6 @@ from hookkeeper.domain.recovery import Cursor
 from hookkeeper.domain.subscription import Subscription
 from hookkeeper.domain.tenancy import DeliveryKey, Mode, SubscriptionKey
 from hookkeeper.ports import HealthEffect, Ledger, Settled, Settlement, Subscriptions
-from moto.core.botocore_stubber import BotocoreStubber
 
 from tests.builders import (
     HOUR,
@@ -697,15 +696,3 @@ def test_between_tries_it_waits_longer_each_time_and_never_over_two_seconds_in_a
     assert list(Backoff(sleep=waits.append).attempts()) == [0, 1, 2, 3, 4]
     assert len(waits) == 4
     assert sum(waits) < 2
-
-
-@pytest.fixture
-def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """moto's conditional writes are not atomic under threads, as DynamoDB's are: one call at a time (H1)."""
-    lock, call = threading.RLock(), BotocoreStubber.__call__
-
-    def serial(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with lock:
-            return call(self, *args, **kwargs)
-
-    monkeypatch.setattr(BotocoreStubber, "__call__", serial)
