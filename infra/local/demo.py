@@ -33,11 +33,13 @@ WELL, BROKEN, SUSPENDED, LIVE = 120, 60, 90, 60
 """How many events are emitted in each part of the story: 330 in all, 150 of them while it is broken."""
 
 FAST = {
-    "policies": {
+    "presets": {
         "graded": {
-            "retryable": {"count": 5, "age_seconds": 6},
-            "permanent": {"count": 5, "age_seconds": 6},
-            "fatal": {"count": 3, "age_seconds": 6},
+            "limits": {
+                "retryable": {"count": 5, "age_seconds": 6},
+                "permanent": {"count": 5, "age_seconds": 6},
+                "fatal": {"count": 3, "age_seconds": 6},
+            }
         }
     },
     "retries": {"live_seconds": [1], "short_seconds": [1, 2]},
