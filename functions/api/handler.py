@@ -1,6 +1,141 @@
-"""Not yet written."""
+"""api: answers the HTTPS API of customers and operators."""
+
+import binascii
+import json
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import deliveries
+import events
+import operators
+import subscriptions
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
+from aws_lambda_powertools.metrics import MetricUnit
+from calls import Call, Caller
+from description import describe
+from hookkeeper import __version__
+from hookkeeper.api import HealthzOut
+from hookkeeper.domain import json_text
+from hookkeeper.settings import ApiSettings
+from idempotency import idempotent
+from problems import code_of, problem, register, route_of
+from wiring import reach_of
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+
+settings = ApiSettings.load()
+logger = Logger(service="api", level=settings.log_level)
+metrics = Metrics(namespace="Hookkeeper", service="api")
+reach = reach_of(settings)
 
 
-def handler(event: object, context: object) -> None:
-    """Refuses every call."""
-    raise NotImplementedError
+def _strict_json(text: str) -> Any:
+    """A body as plain values, after it has been read strictly (duplicate keys, depth, NaN)."""
+    json_text.read(text)
+    return json.loads(text)
+
+
+app = APIGatewayRestResolver(
+    enable_validation=True, response_validation_error_http_code=500, json_body_deserializer=_strict_json
+)
+app.use(middlewares=[idempotent])
+for module in (subscriptions, events, deliveries, operators):
+    app.include_router(module.router)
+register(app, logger)
+
+
+@app.get("/healthz", tags=["service"])
+def healthz() -> HealthzOut:
+    return HealthzOut(version=__version__)
+
+
+@app.get("/openapi.json", include_in_schema=False)
+def openapi() -> Response[str]:
+    return Response(
+        200,
+        content_type="application/json",
+        body=describe(app, server_url=settings.api_url),
+        headers={"Cache-Control": "public, max-age=300"},
+    )
+
+
+@metrics.log_metrics
+@logger.inject_lambda_context(clear_state=True)
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    began = time.monotonic()
+    call = _call(event)
+    app.context["call"] = call
+    try:
+        answer = _refusal(event, call) or app.resolve(event, context)
+    finally:
+        reach.tenants.leave()
+    _tell(event, call, answer, latency_ms=round((time.monotonic() - began) * 1000))
+    return answer
+
+
+def _call(event: dict[str, Any]) -> Call:
+    told = event["requestContext"]
+    return Call(
+        reach=reach,
+        now=datetime.now(UTC),
+        request_id=told["requestId"],
+        caller=Caller.of(told),
+        headers={name.lower(): value for name, value in (event.get("headers") or {}).items()},
+    )
+
+
+def _refusal(event: dict[str, Any], call: Call) -> dict[str, Any] | None:
+    """What is refused before anything is parsed: bodies that are too large, compressed, or no text."""
+    try:
+        size = len(_bytes(event))
+    except ValueError:
+        refused = problem(422, "invalid_json", "the body is not UTF-8", request_id=call.request_id)
+        return _as_answer(refused)
+    if size > MAX_BODY_BYTES:
+        return _as_answer(problem(413, "too_large", "at most 4 MiB a body", request_id=call.request_id))
+    if call.headers.get("content-encoding", "identity") != "identity":
+        return _as_answer(problem(415, "compressed", "bodies come uncompressed", request_id=call.request_id))
+    return None
+
+
+def _bytes(event: dict[str, Any]) -> bytes:
+    """The body as UTF-8. Raises ValueError where it is none."""
+    body: str = event.get("body") or ""
+    if not event.get("isBase64Encoded"):
+        return body.encode()
+    raw = binascii.a2b_base64(body)
+    raw.decode()
+    return raw
+
+
+def _as_answer(refused: Response[str]) -> dict[str, Any]:
+    return {
+        "statusCode": refused.status_code,
+        "body": refused.body,
+        "isBase64Encoded": False,
+        "multiValueHeaders": {"Content-Type": [refused.content_type]},
+    }
+
+
+def _tell(event: dict[str, Any], call: Call, answer: dict[str, Any], *, latency_ms: int) -> None:
+    """One wide line a request: neither headers, queries, bodies nor the path's own words."""
+    status = answer["statusCode"]
+    metrics.add_metric("Requests", MetricUnit.Count, 1)
+    metrics.add_metric("RequestLatency", MetricUnit.Milliseconds, latency_ms)
+    caller = call.caller
+    logger.info(
+        "request.answered",
+        extra={
+            "request_id": call.request_id,
+            "method": event["httpMethod"],
+            "route": route_of(app, event["httpMethod"], event["path"]),
+            "status": status,
+            "code": code_of(answer),
+            "key_id": caller.key_id if caller else None,
+            "tenant": call.scope.tenant_id if call.scope else None,
+            "mode": call.scope.mode if call.scope else None,
+            "latency_ms": latency_ms,
+        },
+    )

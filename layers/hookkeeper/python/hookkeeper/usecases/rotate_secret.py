@@ -13,9 +13,16 @@ from hookkeeper.ports import Ids, Secrets, Subscriptions
 from hookkeeper.usecases.edit_subscription import editable, until_unhindered, write_edit
 
 DEFAULT_OVERLAP = timedelta(hours=24)
-LONGEST_OVERLAP = timedelta(days=7)
-VERSIONS_TRIED = 5
-"""A version that a crashed or a losing rotation sealed is skipped; so many in a row are somebody's loop."""
+LONGEST_OVERLAP_HOURS = 7 * 24
+
+
+def overlap_of(hours: float) -> timedelta:
+    """Raises InvalidInputError (`invalid_overlap`) for less than none and for more than 7 days."""
+    if not 0 <= hours <= LONGEST_OVERLAP_HOURS:
+        raise InvalidInputError(
+            f"0 to {LONGEST_OVERLAP_HOURS} hours", code="invalid_overlap", pointer="/overlap_hours"
+        )
+    return timedelta(hours=hours)
 
 
 def rotate_secret(
@@ -31,13 +38,12 @@ def rotate_secret(
 ) -> Subscription:
     """The subscription under its new secret; the owner is told. An overlap of zero ends the old one at once.
 
-    Raises NotFoundError, InvalidInputError (`invalid_overlap`), IllegalTransitionError where it is revoked,
+    Raises NotFoundError, IllegalTransitionError where it is revoked,
     ConflictError where another rotation came between: its secret stands, this one was never in force.
     """
-    if not timedelta() <= overlap <= LONGEST_OVERLAP:
-        raise InvalidInputError("0 to 168 hours", code="invalid_overlap", pointer="/overlap_hours")
     first, _ = editable(key, version=None, subscriptions=subscriptions)
-    secret_ref = _sealed(first, secret, now, secrets)
+    version = int(first.secret_ref.rpartition("/")[2]) + 1
+    secret_ref = secrets.create(key, secret, version=version, now=now)
     secrets.retire(key, first.secret_ref, until=now + overlap)
 
     def attempt() -> Subscription:
@@ -56,16 +62,6 @@ def rotate_secret(
         )
 
     return until_unhindered(key, attempt)
-
-
-def _sealed(subscription: Subscription, secret: Secret, now: datetime, secrets: Secrets) -> str:
-    present = int(subscription.secret_ref.rpartition("/")[2])
-    for version in range(present + 1, present + 1 + VERSIONS_TRIED):
-        try:
-            return secrets.create(subscription.key, secret, version=version, now=now)
-        except ConflictError:
-            continue
-    raise ConflictError(f"the secret of {subscription.id} is being rotated by others; try again")
 
 
 def _notice(

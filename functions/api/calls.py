@@ -1,0 +1,189 @@
+"""One call: who makes it, within which tenant and mode, when, and what its route may reach."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from aws_lambda_powertools.event_handler.api_gateway import Router
+from hookkeeper.domain.access import KeyKind, Right
+from hookkeeper.domain.audit import Actor
+from hookkeeper.domain.config import Margins
+from hookkeeper.domain.errors import InvalidInputError, NotFoundError
+from hookkeeper.domain.tenancy import Mode, Scope, SubscriptionKey, checked_id
+from hookkeeper.ports import (
+    Access,
+    Archive,
+    Audit,
+    Contacts,
+    EventItems,
+    EventQueue,
+    Hosts,
+    Idempotency,
+    Ids,
+    Ledger,
+    Recoveries,
+    RuntimeConfigs,
+    Secrets,
+    Subscriptions,
+    Workflow,
+)
+from hookkeeper.usecases.subscribe import HostRules
+from problems import RefusedError
+
+
+class Tenants(Protocol):
+    """Whose items the clients of this container may touch from here on."""
+
+    def enter(self, scope: Scope) -> None: ...
+    def leave(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """All that the API reaches. `entropy` gives so many random bytes, `cursor_key` what signs cursors."""
+
+    subscriptions: Subscriptions
+    recoveries: Recoveries
+    workflow: Workflow
+    ledger: Ledger
+    archive: Archive
+    events: EventItems
+    event_queue: EventQueue
+    secrets: Secrets
+    contacts: Contacts
+    audit: Audit
+    operator_audit: Audit
+    access: Access
+    configs: RuntimeConfigs
+    ids: Ids
+    hosts: Hosts
+    idempotency: Idempotency
+    operator_idempotency: Idempotency
+    tenants: Tenants
+    cursor_key: Callable[[], bytes]
+    entropy: Callable[[int], bytes]
+    host_rules: HostRules
+    margins: Margins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Whose key it is, as the authorizer says; nothing of it is taken from the request itself."""
+
+    key_id: str
+    kind: KeyKind
+    rights: frozenset[Right]
+    scope: Scope | None
+    source_ip: str | None
+
+    @classmethod
+    def of(cls, request_context: Mapping[str, Any]) -> "Caller | None":
+        """None on the open paths, which have no authorizer."""
+        told = request_context.get("authorizer") or {}
+        if "key_id" not in told:
+            return None
+        tenant, mode = told.get("tenant"), told.get("mode")
+        return cls(
+            key_id=told["key_id"],
+            kind=KeyKind(told["kind"]),
+            rights=frozenset(map(Right, told.get("rights", "").split())),
+            scope=Scope(tenant, Mode(mode)) if tenant and mode else None,
+            source_ip=(request_context.get("identity") or {}).get("sourceIp"),
+        )
+
+    def may(self, right: Right) -> bool:
+        return right in self.rights or (self.kind is KeyKind.OPERATOR and Right.OPERATE in self.rights)
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """The call in hand. `scope` is set once it is known."""
+
+    reach: Reach
+    now: datetime
+    request_id: str
+    caller: Caller | None
+    headers: Mapping[str, str]
+    scope: Scope | None = None
+
+    @property
+    def actor(self) -> Actor:
+        caller = self._known()
+        return Actor(id=caller.key_id, source_ip=caller.source_ip)
+
+    def allow(self, right: Right) -> None:
+        """Raises RefusedError (403) where the key lacks the right."""
+        if not self._known().may(right):
+            raise RefusedError(403, "forbidden", f"the key lacks the scope {right}")
+
+    def enter(self) -> Scope:
+        """The tenant and mode that the call works in: the key's, or those an operator names.
+
+        From here on the clients reach that tenant's items alone. Raises InvalidInputError where an operator
+        names none, NotFoundError for a tenant that is not there.
+        """
+        if self.scope is None:
+            self.scope = self._known().scope or self._named()
+            self.reach.tenants.enter(self.scope)
+        return self.scope
+
+    def _named(self) -> Scope:
+        if self._known().kind is not KeyKind.OPERATOR:
+            raise RefusedError(403, "forbidden", "no tenant has given its consent to this application")
+        tenant, mode = self.headers.get("hookkeeper-tenant"), self.headers.get("hookkeeper-mode")
+        if not tenant or mode not in tuple(Mode):
+            raise InvalidInputError(
+                "an operator names tenant and mode: headers hookkeeper-tenant and hookkeeper-mode",
+                code="tenant_required",
+                pointer="hookkeeper-tenant",
+            )
+        checked_id(tenant, field="hookkeeper-tenant")
+        if self.reach.access.tenant(tenant) is None:
+            raise NotFoundError("tenant", tenant)
+        return Scope(tenant, Mode(mode))
+
+    def _known(self) -> Caller:
+        if self.caller is None:
+            raise RefusedError(401, "unauthorized", "a key is needed")
+        return self.caller
+
+
+def new_router() -> Router:
+    return Router()  # type: ignore[no-untyped-call]  # Powertools leaves it untyped
+
+
+def current(router: Router) -> Call:
+    """The call that is being answered."""
+    call: Call = router.context["call"]
+    return call
+
+
+def in_tenant(router: Router, right: Right) -> tuple[Call, Scope]:
+    """The call, if its key has the right, and the tenant and mode it works in."""
+    call = current(router)
+    call.allow(right)
+    return call, call.enter()
+
+
+def as_operator(router: Router) -> Call:
+    """The call, if its key is an operator's."""
+    call = current(router)
+    call.allow(Right.OPERATE)
+    return call
+
+
+def is_id(text: str) -> bool:
+    """Whether an id of a path may stand in a key at all; any other cannot exist."""
+    try:
+        checked_id(text, field="id")
+    except InvalidInputError:
+        return False
+    return True
+
+
+def subscription_key(scope: Scope, subscription_id: str) -> SubscriptionKey:
+    """Raises NotFoundError for what cannot be an id."""
+    if not is_id(subscription_id):
+        raise NotFoundError("subscription", subscription_id)
+    return SubscriptionKey(scope, subscription_id)
