@@ -47,7 +47,7 @@ body{margin:0;padding:24px 12px;background:#f1f5f9;color:#0f172a;\
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,Helvetica,Arial,sans-serif}
 main{max-width:600px;margin:0 auto;background:#fff;border-radius:8px;padding:24px 28px;border-top:6px solid}
 h1{font-size:21px;line-height:1.3;margin:0 0 12px}
-p,ol{margin:0 0 14px}li{margin:0 0 6px}
+p,ol{margin:0 0 14px}ol{padding-left:22px}li{margin:0 0 6px;overflow-wrap:anywhere}
 .url{font:14px/1.5 ui-monospace,Menlo,Consolas,monospace;background:#f1f5f9;border-radius:4px;\
 padding:8px 10px;overflow-wrap:anywhere}
 table{border-collapse:collapse;width:100%;margin:0 0 18px;font-size:15px}
