@@ -404,6 +404,17 @@ def test_the_same_transition_again_stands_and_adds_nothing(stores: Stores) -> No
     assert stores.audited(read.subscription) == [transition.audit.id]
 
 
+def test_a_transition_that_another_followed_no_longer_stands(stores: Stores) -> None:
+    read = stores.have(a_subscription())
+    first = suspension(read, number=1)
+    assert stores.subscriptions.transition(first)
+    assert stores.subscriptions.transition(activation(stores.standing(a_key()), number=2))
+    assert not stores.subscriptions.transition(first)
+    again = replace(suspension(stores.standing(a_key())), audit=first.audit)
+    assert not stores.subscriptions.transition(again)
+    assert stores.standing(a_key()).subscription.writer == an_audit_record(2).id
+
+
 def test_a_second_writer_of_the_same_transition_loses(stores: Stores) -> None:
     read = stores.have(a_subscription())
     assert stores.subscriptions.transition(suspension(read, number=1))

@@ -64,6 +64,9 @@ CACHE_LIFE_SECONDS = 10.0
 CACHED_IDS = 200_000
 
 _TOKEN = "token"
+_AUDIT_STEP = 2
+"""Where a transition has its audit record: one that exists already says that it was made, and is over."""
+
 _NOT_STORED = frozenset({"key"})
 _WRITTEN_APART = frozenset({"key", "version", "writer"})
 
@@ -174,7 +177,7 @@ class DynamoDBSubscriptions:
                 return False
             if stored.subscription.writer == transition.audit.id:
                 return True
-            if not _allowed(transition, stored):
+            if not _allowed(transition, stored) or _AUDIT_STEP in lost:
                 return False
             if transition.notice is not None and len(steps) - 1 in lost:
                 transition = replace(transition, notice=None)  # told before
