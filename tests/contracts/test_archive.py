@@ -120,6 +120,16 @@ def test_events_of_overlapping_batches_come_in_one_order(archive: Archive) -> No
     assert places == sorted(places)
 
 
+def test_recent_is_in_order_over_overlapping_batches_too(archive: Archive) -> None:
+    for start, batch in zip(
+        (NOW, NOW + 3 * TICK, NOW + 6 * TICK), (range(20), range(30, 33), [40]), strict=True
+    ):
+        archive.put([an_event(n) for n in batch], now=start)
+    found = [place for place, _ in archive.recent(a_scope(), since=NOW - HOUR)]
+    assert len(found) == 24
+    assert found == sorted(found, reverse=True)
+
+
 def test_a_cursor_divides_the_archive_at_every_place_without_loss_or_repeat(archive: Archive) -> None:
     for start in (NOW, NOW + 2 * TICK, NOW + 2 * TICK):
         archive.put([an_event(n) for n in range(3)], now=start)
