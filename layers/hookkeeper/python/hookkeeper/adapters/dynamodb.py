@@ -38,7 +38,8 @@ PASSING = frozenset(
 
 
 def micros(moment: datetime) -> int:
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    span = moment - EPOCH
+    return (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds
 
 
 def moment(stored: int) -> datetime:

@@ -69,6 +69,8 @@ MAX_KEYS = 25
 DUE_SHARDS = 16
 """Partitions of the `due` index: it takes a write for each owed item, of whatever subscription."""
 
+_compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 class DynamoDBLedger:
     """Guarded by attempt_count, sequence and status; a lost answer is read back and known by its attempt."""
@@ -357,7 +359,7 @@ def _delivery(key: DeliveryKey, item: Item) -> Delivery:
 
 def _attempts_text(attempts: Sequence[Attempt]) -> str | None:
     rows = [(a.n, micros(a.at), a.lane, a.status_code, a.latency_ms, a.error, a.excerpt) for a in attempts]
-    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")) if rows else None
+    return _compact(rows) if rows else None
 
 
 def _attempts(text: str) -> tuple[Attempt, ...]:
