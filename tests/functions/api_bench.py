@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from hookkeeper.domain.access import TENANT_RIGHTS, KeyKind, Right
@@ -32,7 +31,7 @@ from tests.fakes import (
     FakeWorkflow,
     World,
 )
-from tests.functions.cold import LambdaContext, cold_start
+from tests.functions.cold import LambdaContext
 
 EVENTS = Path(__file__).parents[2] / "events"
 
@@ -52,12 +51,12 @@ ENVIRONMENT = {
     "HOOKKEEPER_CONTACTS_QUEUE_URL": "https://sqs.eu-west-1.amazonaws.com/123456789012/contacts",
     "HOOKKEEPER_STATE_MACHINE_ARN": "arn:aws:states:eu-west-1:123456789012:stateMachine:recovery",
     "HOOKKEEPER_KMS_KEY_ID": "arn:aws:kms:eu-west-1:123456789012:key/k",
-    "HOOKKEEPER_API_URL": "https://api.hookkeeper.example/api",
-    "HOOKKEEPER_CONSOLE_URL": "https://api.hookkeeper.example/api/console",
+    "HOOKKEEPER_API_URL": "https://api.hookkeeper.dev/api",
+    "HOOKKEEPER_CONSOLE_URL": "https://api.hookkeeper.dev/api/console",
     "HOOKKEEPER_APPCONFIG_APPLICATION": "app",
     "HOOKKEEPER_APPCONFIG_ENVIRONMENT": "env",
     "HOOKKEEPER_APPCONFIG_PROFILE": "runtime",
-    "HOOKKEEPER_OWN_HOSTS": "api.hookkeeper.example",
+    "HOOKKEEPER_OWN_HOSTS": "api.hookkeeper.dev",
     "HOOKKEEPER_MARGIN_SECONDS": "300",
     "HOOKKEEPER_RETENTION_DAYS": "7",
 }
@@ -147,9 +146,9 @@ class Answer:
 
 
 class Bench:
-    """A world, the API over it, and someone who asks."""
+    """A world, the API over it (`module`, started cold), and someone who asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: Any) -> None:
         self.world = World()
         self.hosts = FakeHosts()
         self.queue = FakeEventQueue()
@@ -159,12 +158,13 @@ class Bench:
         self.archive = FakeArchive(self.world)
         self.ledger = FakeLedger(self.world)
         self.secrets = FakeSecrets(self.world)
-        self.module: Any = self._started()
+        self.module = module
+        self.module.datetime = datetime
+        self.module.reach = self._reach()
 
-    def _started(self) -> ModuleType:
-        module: Any = cold_start("api")
+    def _reach(self) -> Any:
         world = self.world
-        module.reach = module.reach.__class__(
+        return type(self.module.reach)(
             subscriptions=FakeSubscriptions(world),
             recoveries=FakeRecoveries(world),
             workflow=FakeWorkflow(world),
@@ -185,11 +185,9 @@ class Bench:
             tenants=self.tenants,
             cursor_key=lambda: b"k" * 32,
             entropy=Entropy(),
-            host_rules=HostRules(own_hosts=frozenset({"api.hookkeeper.example"})),
+            host_rules=HostRules(own_hosts=frozenset({"api.hookkeeper.dev"})),
             margins=Margins(),
         )
-        started: ModuleType = module
-        return started
 
     def ask(
         self,

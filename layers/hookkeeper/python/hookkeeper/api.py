@@ -129,16 +129,16 @@ class ReenableIn(Shape):
     ] = None
     backfill: Annotated[bool, Field(description="Whether what was missed is delivered.")] = True
     rate: Annotated[
-        float | None, Field(description="At most so many deliveries a second.", gt=0, le=1000, strict=False)
+        float | None, Field(description="At most so many deliveries a second.", gt=0, le=1000)
     ] = None
 
 
 class RotateIn(Shape):
     """POST /v1/subscriptions/{id}/rotate-secret."""
 
-    overlap_hours: Annotated[
-        float, Field(description="How long the old secret signs as well, 0 to 168.", strict=False)
-    ] = 24
+    overlap_hours: Annotated[float, Field(description="How long the old secret signs as well, 0 to 168.")] = (
+        24
+    )
 
 
 class MaintenanceIn(Shape):
