@@ -23,7 +23,7 @@ class Arrival(StrEnum):
 
     ATTEMPT = "attempt"
     TRIAL = "trial"
-    """Attempt it, if this caller wins the circuit's trial; else HOLD or LEAVE_TO_OUTAGE as `otherwise` says."""
+    """Attempt it, if this caller wins the circuit's trial; else do as `otherwise` says."""
     DROP = "drop"
     """A duplicate, or already final: the message may go."""
     DISCARD = "discard"
@@ -60,19 +60,16 @@ def judge(
     if subscription is None or health is None or _is_duplicate(parcel, delivery, now):
         return Judged(Arrival.DROP)
     if subscription.status is Status.REVOKED or not _wanted(parcel, subscription):
-        return Judged(Arrival.DISCARD)
+        return Judged(Arrival.DROP if delivery is not None and delivery.final else Arrival.DISCARD)
     if subscription.status is not Status.ACTIVE:
         return Judged(_in_outage(parcel, health, delivery))
+    if _called_off(parcel, health):
+        return Judged(Arrival.RETURN)
     if health.circuit.is_open:
-        held = _in_outage(parcel, health, delivery)
-        if health.circuit.trial_free(now):
-            return Judged(Arrival.TRIAL, otherwise=held)
-        return Judged(held)
-    if parcel.recovery_id is not None and (returned := _superseded(parcel, health, now)):
-        return Judged(returned)
-    if health.not_before is not None and health.not_before > now:
-        return Judged(Arrival.POSTPONE)
-    return Judged(Arrival.ATTEMPT)
+        return _at_open_circuit(parcel, health, delivery, now)
+    if _superseded(parcel, health, now):
+        return Judged(Arrival.REVIEW)
+    return Judged(Arrival.POSTPONE if health.quiet(now) else Arrival.ATTEMPT)
 
 
 def next_attempt(delivery: Delivery | None) -> int:
@@ -85,13 +82,10 @@ def _is_duplicate(parcel: Parcel, delivery: Delivery | None, now: datetime) -> b
         return True
     if delivery is None:
         return False
-    if delivery.final:
-        return not _new_replay(parcel, delivery)
-    return delivery.next_attempt_at is not None and delivery.next_attempt_at > now + EARLY
-
-
-def _new_replay(parcel: Parcel, delivery: Delivery) -> bool:
-    return parcel.replay_id is not None and parcel.replay_id not in delivery.replays
+    if parcel.replay_id is not None and parcel.replay_id not in delivery.replays:
+        return False
+    early = delivery.next_attempt_at is not None and delivery.next_attempt_at > now + EARLY
+    return delivery.final or early
 
 
 def _wanted(parcel: Parcel, subscription: Subscription) -> bool:
@@ -107,11 +101,22 @@ def _in_outage(parcel: Parcel, health: Health, delivery: Delivery | None) -> Arr
     return Arrival.HOLD
 
 
-def _superseded(parcel: Parcel, health: Health, now: datetime) -> Arrival | None:
+def _at_open_circuit(parcel: Parcel, health: Health, delivery: Delivery | None, now: datetime) -> Judged:
+    held = _in_outage(parcel, health, delivery)
+    if health.circuit.trial_free(now) and not health.quiet(now):
+        return Judged(Arrival.TRIAL, otherwise=held)
+    return Judged(held)
+
+
+def _called_off(parcel: Parcel, health: Health) -> bool:
+    """Whether a person ended the recovery that this message belongs to."""
     lock = health.recovery
-    if lock.id == parcel.recovery_id and lock.cancelled:
-        return Arrival.RETURN
-    present = lock.is_present(parcel.recovery_id or "", parcel.generation or 0)
-    if not present or (parcel.at is not None and now > parcel.at + SEND_GRACE):
-        return Arrival.REVIEW
-    return None
+    return parcel.recovery_id is not None and parcel.recovery_id == lock.id and lock.cancelled
+
+
+def _superseded(parcel: Parcel, health: Health, now: datetime) -> bool:
+    """Whether a recovery's message is not of its present generation, or later than it may be."""
+    if parcel.recovery_id is None:
+        return False
+    present = health.recovery.is_present(parcel.recovery_id, parcel.generation or 0)
+    return not present or (parcel.at is not None and now > parcel.at + SEND_GRACE)

@@ -9,7 +9,7 @@ TRIAL_LEASE = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitRules:
-    """The breaker's numbers (SPEC §9): opens at 5 failures in a row within 60 s, for 30 s, doubling to 5 min."""
+    """The breaker's numbers (SPEC §9): 5 failures in a row within 60 s open it, for 30 s to 5 min."""
 
     opens_at: int = 5
     opens_within: timedelta = timedelta(seconds=60)
@@ -23,8 +23,9 @@ class CircuitRules:
 class Circuit:
     """Closed while `open_until` is None. `version` rises with every write of it and guards the next.
 
-    Closed: `recent_failures`, the moments of the last failures in a row, at most `opens_at`. Open: closed to all but the holder of the trial,
-    who is `trial_by` until `trial_lease_until`. `wake_at` is when the sweep looks for something to try.
+    Closed: `recent_failures` are the moments of the last failures in a row, at most `opens_at` of them.
+    Open: shut to all but the holder of the trial, who is `trial_by` until `trial_lease_until`. `wake_at` is
+    when the sweep looks for something to try.
     """
 
     version: int = 0

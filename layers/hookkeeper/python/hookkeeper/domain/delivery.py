@@ -61,7 +61,8 @@ class Delivery:
 
     `sequence` counts from 1; `settled` says whether that sequence is over; `sequence_attempts` is how
     many attempts it has had, `sequence_began_at` the moment of its first. `attempts` keeps the last ten;
-    `attempt_count` counts all and guards every write. `outcome` is the last settled sequence's.
+    `attempt_count` counts all and guards every write. `outcome` is the last attempt's. `own_recoveries`
+    counts the sequences that recoveries began after an earlier one had come to nothing.
     """
 
     key: DeliveryKey

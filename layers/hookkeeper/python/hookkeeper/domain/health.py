@@ -23,7 +23,7 @@ class AutoSuspend(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Streak:
-    """Failed sequences of one class since the last success; `first_failure_at` is its first failed attempt."""
+    """Failed sequences of one class since the last success; `first_failure_at` is their first attempt."""
 
     count: int
     first_failure_at: datetime
@@ -56,6 +56,10 @@ class Health:
     @property
     def clean(self) -> bool:
         return self.consecutive_failures == 0
+
+    def quiet(self, now: datetime) -> bool:
+        """Whether the endpoint has asked to be left alone until later (Retry-After)."""
+        return self.not_before is not None and self.not_before > now
 
     def fresh(self, now: datetime) -> bool:
         """Whether a success now would tell nothing new."""

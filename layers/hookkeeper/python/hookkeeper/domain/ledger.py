@@ -94,9 +94,9 @@ def tried(
 ) -> Tried:
     """The delivery after one attempt.
 
-    An attempt after a settled sequence begins the next one. A trial is a sequence of one attempt: in
-    vain, it settles and is held for the outage's recovery. `floor` is a Retry-After's: the next attempt
-    is no sooner, and no later than the sequence's deadline.
+    A trial is the last attempt of its sequence: in vain, it settles, and the delivery is held for the
+    outage's recovery. `floor` is a Retry-After's: the next attempt is no sooner, unless the sequence's
+    deadline is.
     """
     base = _begun(untried(parcel, delivery), parcel, attempt.at)
     done = attempt.at + timedelta(milliseconds=attempt.latency_ms)
@@ -109,9 +109,8 @@ def tried(
         next_attempt_at=None,
     )
     if outcome is Outcome.SUCCESS:
-        return Tried(
-            after=replace(record, status=DeliveryStatus.SUCCEEDED, settled=True), owed=None, settled=True
-        )
+        succeeded = replace(record, status=DeliveryStatus.SUCCEEDED, settled=True)
+        return Tried(after=succeeded, owed=None, settled=True)
     gap = None
     if outcome is Outcome.RETRYABLE and not trial:
         gap = rules.gap_after(record.lane, sequence_attempts=record.sequence_attempts, spread=spread)
@@ -119,24 +118,28 @@ def tried(
         at = _next_at(record, done, gap, floor, rules)
         record = replace(record, status=DeliveryStatus.RETRYING, next_attempt_at=at)
         return Tried(after=record, owed=owed_item(record, due_at=at, retention=retention), settled=False)
-    status = DeliveryStatus.HELD if trial else DeliveryStatus.EXHAUSTED
-    record = replace(record, status=status, settled=True)
-    due_at = record.archived_at + retention
-    if not trial and _automatic_left(record):
-        due_at = done + rules.automatic_recovery_after
-    return Tried(
-        after=record,
-        owed=owed_item(record, due_at=due_at, retention=retention, tried_by=parcel.recovery_id),
-        settled=True,
+    record = replace(record, status=DeliveryStatus.HELD if trial else DeliveryStatus.EXHAUSTED, settled=True)
+    moves = not trial and _automatic_left(record)
+    owed = owed_item(
+        record,
+        due_at=done + rules.automatic_recovery_after if moves else record.archived_at + retention,
+        retention=retention,
+        tried_by=None if trial else parcel.recovery_id,
     )
+    return Tried(after=record, owed=owed, settled=True)
 
 
 def _begun(base: Delivery, parcel: Parcel, at: datetime) -> Delivery:
-    """The record at the start of an attempt: in the present sequence, or the next where that is settled."""
-    recoveries = base.own_recoveries + (1 if parcel.lane is Lane.BACKFILL and base.settled else 0)
-    replays = (*base.replays, parcel.replay_id) if parcel.replay_id else base.replays
-    if not base.settled:
+    """The record at the start of an attempt: in the sequence it is in the middle of, or else in the next.
+
+    A sequence that an outage interrupted is not taken up again, and no lane goes on with another's. One
+    that a recovery begins after an earlier one came to its end is the delivery's automatic recovery.
+    """
+    replays = tuple(dict.fromkeys((*base.replays, parcel.replay_id))) if parcel.replay_id else base.replays
+    in_the_middle = base.status is DeliveryStatus.RETRYING and not base.settled and base.lane is parcel.lane
+    if in_the_middle:
         return replace(base, replays=replays)
+    recovered = parcel.lane is Lane.BACKFILL and base.settled and base.sequence > 0
     return replace(
         base,
         sequence=base.sequence + 1,
@@ -145,7 +148,7 @@ def _begun(base: Delivery, parcel: Parcel, at: datetime) -> Delivery:
         sequence_began_at=at,
         lane=parcel.lane,
         recovery_id=parcel.recovery_id,
-        own_recoveries=recoveries,
+        own_recoveries=base.own_recoveries + recovered,
         replays=replays,
     )
 

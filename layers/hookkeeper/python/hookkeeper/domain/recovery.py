@@ -126,7 +126,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How a backfill feels its way: canaries, then `start` a second, doubling while clean, halving on trouble."""
+    """How a backfill feels its way: canaries, then 5 a second, doubling while clean, halving on trouble."""
 
     canaries: int = 3
     start_per_second: float = 5.0
@@ -146,13 +146,13 @@ class Pace:
         return self.start_per_second
 
     def next_rate(self, rate: float, *, clean: bool, ceiling: float | None = None) -> float:
-        """Doubled after a clean slice, halved after one with 429, 5xx or time-outs; never under 1 a second."""
+        """Doubled after a clean slice, halved after one with 429, 5xx or time-outs, never under 1/s."""
         most = min(self.most_per_second, ceiling) if ceiling else self.most_per_second
         return min(rate * 2, most) if clean else max(rate / 2, min(1.0, most))
 
 
 def with_window(windows: Sequence[Window], window: Window) -> tuple[Window, ...]:
-    """The windows with one more, in order of start. Overlaps stay: the ledger makes a second reading harmless."""
+    """The windows with one more, by start. Overlaps stay: the ledger makes a second reading harmless."""
     return tuple(sorted((*windows, window), key=lambda w: (w.start, w.end)))
 
 
@@ -180,10 +180,3 @@ def joined(
         windows=windows,
         lease_until=now,
     )
-
-
-def clipped(window: Window, lower_bound: datetime) -> Window | None:
-    """The window without what retention has taken; None where nothing is left."""
-    if window.end <= lower_bound:
-        return None
-    return replace(window, start=max(window.start, lower_bound))

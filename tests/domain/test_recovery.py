@@ -1,0 +1,127 @@
+"""A recovery's pace, the windows it reads, and who holds the lock when an outage ends."""
+
+from typing import Any
+
+import pytest
+from hookkeeper.domain.recovery import (
+    HOLDING,
+    LEASE,
+    Cursor,
+    Pace,
+    RecoveryKind,
+    RecoveryLock,
+    RecoveryStatus,
+    Window,
+    joined,
+    with_window,
+)
+
+from tests.builders import HOUR, MINUTE, NOW, a_lock, a_recovery
+
+PACE = Pace()
+WINDOW = Window(start=NOW - HOUR, end=NOW)
+EARLIER = Window(start=NOW - 3 * HOUR, end=NOW - 2 * HOUR, cursor=Cursor(NOW - 2 * HOUR, "evt_9"))
+
+
+# ── pace ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_clean_slices_double_the_pace_from_five_a_second_to_a_hundred() -> None:
+    rates = [PACE.first_rate()]
+    for _ in range(6):
+        rates.append(PACE.next_rate(rates[-1], clean=True))
+    assert rates == [5, 10, 20, 40, 80, 100, 100]
+
+
+def test_trouble_halves_it_down_to_one_a_second() -> None:
+    rates = [100.0]
+    for _ in range(8):
+        rates.append(PACE.next_rate(rates[-1], clean=False))
+    assert rates == [100, 50, 25, 12.5, 6.25, 3.125, 1.5625, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "rate, ceiling, clean, after",
+    [(5, 8, True, 8), (80, 30, True, 30), (5, 500, True, 10), (80, 500, True, 100), (0.5, 0.5, False, 0.5)],
+)
+def test_the_pace_asked_for_is_a_ceiling_and_never_over_the_operators(
+    rate: float, ceiling: float, *, clean: bool, after: float
+) -> None:
+    assert PACE.next_rate(rate, clean=clean, ceiling=ceiling) == after
+
+
+@pytest.mark.parametrize(
+    "rate, seconds", [(100, 60), (20, 60), (10, 120), (5, 240), (1.4, 857), (1, 900), (0.01, 900)]
+)
+def test_a_slice_is_a_minute_and_longer_only_where_the_pace_is_slow(rate: float, seconds: int) -> None:
+    assert PACE.slice_span(rate) == seconds
+
+
+def test_a_lease_outlives_the_longest_slice() -> None:
+    assert LEASE.total_seconds() >= 2 * PACE.longest_slice_seconds
+
+
+# ── windows ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_windows_stand_in_order_and_none_is_lost() -> None:
+    overlapping = Window(start=NOW - 2 * HOUR, end=NOW)
+    assert with_window([EARLIER, WINDOW], overlapping) == (EARLIER, overlapping, WINDOW)
+
+
+def test_a_cursor_is_ordered_by_moment_then_by_id() -> None:
+    places = [Cursor(NOW, "b"), Cursor(NOW, "a"), Cursor(NOW - MINUTE, "c")]
+    assert sorted(places) == [places[2], places[1], places[0]]
+
+
+# ── the lock when an outage ends ─────────────────────────────────────────────────────────────────
+
+
+def ended(lock: RecoveryLock, window: Window | None = WINDOW) -> RecoveryLock:
+    return joined(lock, window=window, recovery_id="rec_new", kind=RecoveryKind.AUTOMATIC, now=NOW)
+
+
+@pytest.mark.parametrize("status", sorted(HOLDING))
+def test_a_recovery_that_holds_the_lock_gets_the_window_and_goes_on(status: RecoveryStatus) -> None:
+    lock = a_lock(status=status, windows=(EARLIER,), version=7)
+    after = ended(lock)
+    assert (after.id, after.generation, after.status) == (lock.id, lock.generation, status)
+    assert after.windows == (EARLIER, WINDOW)
+    assert after.lease_until == lock.lease_until
+    assert after.version == 8
+
+
+@pytest.mark.parametrize("status", [None, *sorted(set(RecoveryStatus) - HOLDING)])
+def test_else_a_new_recovery_waits_for_the_sweep_and_takes_what_others_left(status: Any) -> None:
+    lock = a_lock(status=status, windows=(EARLIER,), version=7, generation=3)
+    after = ended(lock)
+    assert (after.id, after.status, after.kind) == (
+        "rec_new",
+        RecoveryStatus.WAITING,
+        RecoveryKind.AUTOMATIC,
+    )
+    assert after.windows == (EARLIER, WINDOW)
+    assert after.lease_until == NOW, "the next sweep starts it"
+    assert (after.version, after.generation) == (8, 4)
+
+
+def test_an_outage_without_a_window_still_puts_the_recovery_of_what_is_held() -> None:
+    after = ended(RecoveryLock(), window=None)
+    assert (after.held, after.windows) == (True, ())
+
+
+@pytest.mark.parametrize("status", sorted(RecoveryStatus))
+def test_holding_is_neither_cancelled_nor_over(status: RecoveryStatus) -> None:
+    lock = a_lock(a_recovery(status=status))
+    assert lock.held is (status in HOLDING)
+    assert lock.cancelled is (status in {RecoveryStatus.CANCELLED, RecoveryStatus.STOPPED})
+
+
+@pytest.mark.parametrize(
+    "recovery_id, generation, present",
+    [(a_recovery().id, 1, True), (a_recovery().id, 2, False), (a_recovery(2).id, 1, False)],
+)
+def test_a_message_belongs_to_the_very_recovery_and_generation(
+    recovery_id: str, generation: int, *, present: bool
+) -> None:
+    assert a_lock().is_present(recovery_id, generation) is present
