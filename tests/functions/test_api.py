@@ -710,7 +710,7 @@ def test_deliveries_are_listed_newest_first_by_cursor(bench: Bench) -> None:
 
 def routes_of_one(
     subscription_id: str, delivery_id: str, recovery_id: str, event_id: str
-) -> list[tuple[str, str, Any]]:
+) -> dict[str, tuple[str, str, Any]]:
     path = f"/v1/subscriptions/{subscription_id}"
     return {
         "read": ("GET", path, None),

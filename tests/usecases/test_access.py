@@ -1,0 +1,92 @@
+"""Tenants and keys: shown once, stored as a hash, dead when revoked."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hookkeeper.domain.access import TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
+from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from hookkeeper.domain.tenancy import Mode
+from hookkeeper.usecases.access import NewKey, create_key, create_tenant, revoke_key
+
+from tests.builders import ACTOR, HOUR, NOW, a_scope, a_tenant
+from tests.fakes import FakeAccess, FakeAudit, FakeIds, World
+
+
+def a_world() -> World:
+    world = World()
+    world.tenants["acme"] = a_tenant()
+    return world
+
+
+def ports(world: World) -> dict[str, Any]:
+    return {"access": FakeAccess(world), "audit": FakeAudit(world), "ids": FakeIds(world)}
+
+
+def made(world: World, *, tenant_id: str = "acme", mode: Mode = Mode.LIVE, **more: Any) -> NewKey:
+    given = {"entropy": bytes(range(32)), "actor": ACTOR, "now": NOW, "mode": mode}
+    return create_key(tenant_id, **(given | more), **ports(world))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode,prefix", [(Mode.LIVE, "hk_live_"), (Mode.TEST, "hk_test_")])
+def test_a_key_says_its_mode_and_nothing_of_it_is_stored(mode: Mode, prefix: str) -> None:
+    world = a_world()
+    new = made(world, mode=mode)
+    assert new.text.startswith(prefix)
+    assert well_formed(new.text)
+    assert new.text not in repr(new)
+    assert new.text not in repr(world.keys) + repr(world.audit)
+    stored = world.keys[key_hash(new.text)]
+    assert (stored.rights, stored.mode, stored.kind) == (TENANT_RIGHTS, mode, KeyKind(str(mode)))
+    (record,) = world.audit.values()
+    assert (record.action, record.subject, record.scope) == ("key.created", new.key.id, a_scope(mode=mode))
+
+
+@pytest.mark.parametrize("rights", [[], [Right.OPERATE], [Right.EVENTS_WRITE, Right.OPERATE]])
+def test_a_tenants_key_never_operates(rights: list[Right]) -> None:
+    with pytest.raises(InvalidInputError):
+        made(a_world(), rights=rights)
+
+
+def test_a_key_ends_in_the_future_if_it_ends() -> None:
+    world = a_world()
+    new = made(world, expires_at=NOW + HOUR, rights=[Right.EVENTS_WRITE])
+    assert new.key.usable(NOW + HOUR - timedelta(seconds=1))
+    assert not new.key.usable(NOW + HOUR)
+    with pytest.raises(InvalidInputError):
+        made(world, expires_at=NOW)
+
+
+def test_a_revoked_key_is_dead_and_recorded_once() -> None:
+    world = a_world()
+    new = made(world)
+    for _ in range(2):
+        revoke_key("acme", new.key.id, actor=ACTOR, now=NOW + HOUR, **ports(world))
+    assert not world.keys[new.key.sha256].usable(NOW)
+    assert [record.action for record in world.audit.values()] == ["key.created", "key.revoked"]
+
+
+def test_a_key_is_revoked_within_its_tenant_alone() -> None:
+    world = a_world()
+    new = made(world)
+    for tenant_id, key_id in (("beta", new.key.id), ("acme", "key_x")):
+        with pytest.raises(NotFoundError):
+            revoke_key(tenant_id, key_id, actor=ACTOR, now=NOW, **ports(world))
+    assert world.keys[new.key.sha256].usable(NOW)
+    with pytest.raises(NotFoundError):
+        made(world, tenant_id="beta")
+
+
+def test_a_tenants_id_is_given_or_made_and_each_once() -> None:
+    world = World()
+    given: dict[str, Any] = {"now": NOW, "access": FakeAccess(world), "ids": FakeIds(world)}
+    assert create_tenant(" Acme ", tenant_id="acme", **given).name == "Acme"
+    assert create_tenant("Other", **given).id.startswith("ten_")
+    with pytest.raises(ConflictError):
+        create_tenant("Another", tenant_id="acme", **given)
+    for bad in ("", " ", "x" * 201):
+        with pytest.raises(InvalidInputError):
+            create_tenant(bad, **given)
+    for bad in ("a#b", "*", "a.b", ""):
+        with pytest.raises(InvalidInputError):
+            create_tenant("x", tenant_id=bad, **given)
