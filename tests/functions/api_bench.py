@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -87,13 +88,15 @@ class FakeEventQueue:
 @dataclass
 class FakeIdempotency:
     kept: dict[tuple[str, str], tuple[datetime, KeptAnswer]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin(self, owner: str, key: str, *, request_hash: str, now: datetime) -> KeptAnswer | None:
-        stored = self.kept.get((owner, key))
-        if stored is not None and now < stored[0]:
-            return stored[1]
-        self.kept[owner, key] = (now + timedelta(seconds=60), KeptAnswer(request_hash))
-        return None
+        with self.lock:
+            stored = self.kept.get((owner, key))
+            if stored is not None and now < stored[0]:
+                return stored[1]
+            self.kept[owner, key] = (now + timedelta(seconds=60), KeptAnswer(request_hash))
+            return None
 
     def finish(self, owner: str, key: str, answer: KeptAnswer, *, now: datetime) -> None:
         self.kept[owner, key] = (now + timedelta(hours=24), answer)
