@@ -145,3 +145,13 @@ def test_an_event_is_owed_if_it_matched_when_archived_and_at_every_moment_since(
 def test_the_resource_is_asked_as_well_as_the_types() -> None:
     subscription = a_subscription(resource_id="r_1")
     assert not matched_since(subscription, [], event_type="a", resource_id="r_2", archived_at=NOW)
+
+
+@pytest.mark.parametrize("seconds, owed", [(-11, False), (-10, True), (-1, True), (0, True)])
+def test_an_outage_right_after_the_first_activation_owes_what_may_have_been_routed(
+    seconds: int, *, owed: bool
+) -> None:
+    subscription = a_subscription(first_active_at=NOW)
+    archived_at = NOW + timedelta(seconds=seconds)
+    cache = timedelta(seconds=10)
+    assert owed_from(subscription, archived_at=archived_at, routing_cache=cache) is owed

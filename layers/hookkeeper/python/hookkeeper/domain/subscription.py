@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from hookkeeper.domain.errors import IllegalTransitionError
@@ -143,12 +143,17 @@ def wants(subscription: Subscription, *, event_type: str, resource_id: str | Non
     return matches(subscription.event_types, event_type)
 
 
-def owed_from(subscription: Subscription, *, archived_at: datetime) -> bool:
+def owed_from(
+    subscription: Subscription, *, archived_at: datetime, routing_cache: timedelta = timedelta(0)
+) -> bool:
     """Whether the subscription had been active when the event was archived.
 
-    Events from before the first activation are not delivered.
+    Events from before the first activation are not delivered. `first_active_at` is when the last routing
+    cache knew of it; with that cache's life given, the activation itself is the edge: an outage that
+    follows at once must not swallow what may have been routed already.
     """
-    return subscription.first_active_at is not None and archived_at >= subscription.first_active_at
+    first = subscription.first_active_at
+    return first is not None and archived_at >= first - routing_cache
 
 
 def matched_since(

@@ -397,7 +397,9 @@ def _own_items(run: _Run) -> Iterator[Owed]:
         for item in page:
             if item.tried_by == run.recovery.id:
                 continue
-            if item.status is DeliveryStatus.HELD or (item.status is DeliveryStatus.EXHAUSTED and not (by_itself and not _moves(item))):
+            if item.status is DeliveryStatus.HELD or (
+                item.status is DeliveryStatus.EXHAUSTED and not (by_itself and not _moves(item))
+            ):
                 yield item
         after = Cursor(page[-1].archived_at, page[-1].key.event_id) if len(page) == CHUNK else None
         if after is None:
@@ -472,7 +474,9 @@ def _owed_of(run: _Run, chunk: Sequence[ArchivedEvent]) -> set[str]:
 
 def _matches(run: _Run, event: ArchivedEvent) -> bool:
     subscription = run.standing.subscription
-    return owed_from(subscription, archived_at=event.archived_at) and matched_since(
+    return owed_from(
+        subscription, archived_at=event.archived_at, routing_cache=run.margins.routing_cache
+    ) and matched_since(
         subscription,
         run.filters,
         event_type=event.event.type,

@@ -234,9 +234,10 @@ def _close(standing: Standing, now: datetime, ports: SweepPorts) -> str:
     if not ports.health.write_circuit(health, taken):
         return "wakes_lost"
     mine = replace(health, circuit=taken)
-    if not close_circuit(mine, now=now, health_store=ports.health, ids=ports.ids):
-        return "wakes_lost"
-    return "circuits_closed"
+    won = close_circuit(
+        mine, now=now, subscriptions=ports.subscriptions, health_store=ports.health, ids=ports.ids
+    )
+    return "circuits_closed" if won else "wakes_lost"
 
 
 def _something_to_try(
@@ -258,7 +259,9 @@ def _first_unseen(standing: Standing, now: datetime, margins: Margins, ports: Sw
     filters = ports.subscriptions.filters(subscription.key)
     until = now - margins.outage
     for event in ports.archive.events(subscription.scope, start=outage_from, until=until):
-        wanted = owed_from(subscription, archived_at=event.archived_at) and matched_since(
+        wanted = owed_from(
+            subscription, archived_at=event.archived_at, routing_cache=margins.routing_cache
+        ) and matched_since(
             subscription,
             filters,
             event_type=event.event.type,
