@@ -22,13 +22,14 @@ from hookkeeper.ports import (
     Idempotency,
     Ids,
     Ledger,
+    Rates,
     Recoveries,
     RuntimeConfigs,
     Secrets,
     Subscriptions,
     Workflow,
 )
-from hookkeeper.usecases.subscribe import HostRules
+from hookkeeper.usecases.challenge_rate import HostRules
 from problems import RefusedError
 
 
@@ -58,6 +59,7 @@ class Reach:
     configs: RuntimeConfigs
     ids: Ids
     hosts: Hosts
+    rates: Rates
     idempotency: Idempotency
     operator_idempotency: Idempotency
     tenants: Tenants

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from email.utils import format_datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -19,6 +20,7 @@ from hookkeeper.domain.errors import (
     DuplicateSubscriptionError,
     HookkeeperError,
     InvalidInputError,
+    LimitedError,
     NotFoundError,
     OwnFaultError,
     StaleVersionError,
@@ -105,6 +107,9 @@ def told(error: HookkeeperError, *, request_id: str) -> Response[str]:
             return problem(409, error.code, str(error), request_id=request_id, errors=[item])
         case ConflictError():
             return problem(409, error.code, str(error), request_id=request_id)
+        case LimitedError():
+            headers = {"Retry-After": format_datetime(error.again_at, usegmt=True)}
+            return problem(429, "throttled", error.detail, request_id=request_id, headers=headers)
         case StaleVersionError():
             return problem(412, "stale_version", str(error), request_id=request_id)
     return problem(

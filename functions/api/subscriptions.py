@@ -1,6 +1,7 @@
 """/v1/subscriptions: make, read, change, verify, pause, re-enable, revoke."""
 
 import base64
+import json
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any
@@ -28,6 +29,8 @@ from hookkeeper.api import (
     SubscriptionIn,
     SubscriptionOut,
     SubscriptionPatch,
+    TestAccepted,
+    TestIn,
     is_archived,
 )
 from hookkeeper.domain.access import Right
@@ -38,6 +41,7 @@ from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases import transition
+from hookkeeper.usecases.ask_test import ask_test
 from hookkeeper.usecases.edit_subscription import Changes, edit_subscription, editable, set_maintenance
 from hookkeeper.usecases.explain import explain
 from hookkeeper.usecases.reenable import reenable
@@ -78,6 +82,7 @@ def create(wanted: SubscriptionIn) -> Response[SubscriptionCreated]:
         config=reach.configs.current(),
         rules=reach.host_rules,
         hosts=reach.hosts,
+        rates=reach.rates,
         subscriptions=reach.subscriptions,
         secrets=reach.secrets,
         contacts=reach.contacts,
@@ -228,6 +233,8 @@ def send_challenge(subscription_id: str) -> Response[SubscriptionOut]:
         token=_token(call),
         actor=call.actor,
         now=call.now,
+        rules=call.reach.host_rules,
+        rates=call.reach.rates,
         subscriptions=call.reach.subscriptions,
         contacts=call.reach.contacts,
         ids=call.reach.ids,
@@ -273,6 +280,23 @@ def rotate(subscription_id: str, wanted: RotateIn | None = None) -> Response[Sec
         old_signs_until=call.now + timedelta(hours=hours),
     )
     return Response(200, content_type=JSON, body=body, headers=_etag(subscription))
+
+
+@router.post("/v1/subscriptions/<subscription_id>/test", tags=["subscriptions"], status_code=202)
+def send_test(subscription_id: str, wanted: TestIn | None = None) -> Response[TestAccepted]:
+    """A signed test event is on its way; it counts for nothing, and is in no list of deliveries."""
+    call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
+    key = subscription_key(scope, subscription_id)
+    told = wanted or TestIn()
+    ask_test(
+        key,
+        event_type=told.event_type,
+        data=json.dumps(told.data),
+        subscriptions=call.reach.subscriptions,
+        contacts=call.reach.contacts,
+    )
+    body = TestAccepted(subscription_id=key.subscription_id, event_type=told.event_type)
+    return Response(202, content_type=JSON, body=body)
 
 
 @router.post("/v1/subscriptions/<subscription_id>/maintenance", tags=["subscriptions"])

@@ -12,6 +12,7 @@ from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
 from hookkeeper.adapters.dynamodb_health import DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_idempotency import DynamoDBIdempotency
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
+from hookkeeper.adapters.dynamodb_rates import DynamoDBRates
 from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
 from hookkeeper.adapters.getaddrinfo_hosts import GetaddrinfoHosts
 from hookkeeper.adapters.ids import TypeIds
@@ -22,7 +23,7 @@ from hookkeeper.adapters.sqs_queues import SqsContacts, SqsEvents
 from hookkeeper.adapters.sts_tenant_session import TenantSession
 from hookkeeper.domain.config import Margins
 from hookkeeper.settings import ApiSettings
-from hookkeeper.usecases.subscribe import HostRules
+from hookkeeper.usecases.challenge_rate import HostRules
 
 
 def reach_of(settings: ApiSettings) -> Reach:
@@ -64,6 +65,7 @@ def reach_of(settings: ApiSettings) -> Reach:
         configs=AppConfigRuntime.of(settings),
         ids=TypeIds(),
         hosts=GetaddrinfoHosts(allowed_private_cidrs=settings.allowed_private_cidrs),
+        rates=DynamoDBRates(own, access_table=settings.access_table),
         tenants=tenants,
         entropy=os.urandom,
         host_rules=HostRules(

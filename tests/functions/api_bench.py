@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from hookkeeper.domain.config import Margins
 from hookkeeper.domain.outcome import Fault
 from hookkeeper.domain.tenancy import Mode, Scope
 from hookkeeper.ports import KeptAnswer
-from hookkeeper.usecases.subscribe import HostRules
+from hookkeeper.usecases.challenge_rate import HostRules
 
 from tests.fakes import (
     FakeAccess,
@@ -106,6 +107,20 @@ class FakeIdempotency:
 
 
 @dataclass
+class FakeRates:
+    """Counts by the hour; `taken` holds name and hour."""
+
+    taken: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def take(self, name: str, *, most: int, now: datetime) -> bool:
+        hour = (name, f"{now:%Y-%m-%dT%H}")
+        if self.taken[hour] >= most:
+            return False
+        self.taken[hour] += 1
+        return True
+
+
+@dataclass
 class FakeTenants:
     """Which tenants' items the clients could touch, call by call."""
 
@@ -154,6 +169,7 @@ class Bench:
     def __init__(self, module: Any) -> None:
         self.world = World()
         self.hosts = FakeHosts()
+        self.rates = FakeRates()
         self.queue = FakeEventQueue()
         self.idempotency = FakeIdempotency()
         self.operator_idempotency = FakeIdempotency()
@@ -183,6 +199,7 @@ class Bench:
             configs=FakeRuntimeConfigs(world),
             ids=FakeIds(world),
             hosts=self.hosts,
+            rates=self.rates,
             idempotency=self.idempotency,
             operator_idempotency=self.operator_idempotency,
             tenants=self.tenants,

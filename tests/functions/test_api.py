@@ -127,6 +127,7 @@ def test_h12_twelve_parallel_creates_of_one_endpoint_make_one_subscription(bench
                 config=reach.configs.current(),
                 rules=reach.host_rules,
                 hosts=reach.hosts,
+                rates=reach.rates,
                 subscriptions=reach.subscriptions,
                 secrets=reach.secrets,
                 contacts=reach.contacts,
@@ -558,6 +559,32 @@ def test_a_fresh_challenge_kills_the_one_before(bench: Bench) -> None:
     assert bench.ask("POST", f"/v1/subscriptions/{body['id']}/verification").status == 409
 
 
+def test_challenges_are_limited_by_the_hour_and_the_answer_says_until_when(bench: Bench) -> None:
+    body = created(bench)
+    path = f"/v1/subscriptions/{body['id']}/verification"
+    bench.rates.taken["challenges to hooks.customer-test.com", "2026-12-01T12"] = 200
+    for refused in (
+        bench.ask("POST", path, at=NOW),
+        bench.ask("POST", "/v1/subscriptions", CREATE | {"resource_id": "r"}, at=NOW),
+    ):
+        assert (refused.status, refused.code) == (429, "throttled")
+        assert refused.headers["retry-after"] == "Tue, 01 Dec 2026 13:00:00 GMT"
+    assert len(bench.world.challenges) == 1
+    assert bench.ask("POST", path, at=NOW + HOUR).status == 202
+
+
+def test_a_test_event_is_asked_for_where_the_endpoint_is_known_to_be_the_owners(bench: Bench) -> None:
+    key = bench.world.add(a_subscription())
+    path = f"/v1/subscriptions/{key.subscription_id}/test"
+    assert bench.ask("POST", path).body["event_type"] == "endpoint.test"
+    assert bench.ask("POST", path, {"event_type": "invoice.paid", "data": {"n": 1}}).status == 202
+    assert bench.world.tests == [(key, "endpoint.test", "{}"), (key, "invoice.paid", '{"n": 1}')]
+    assert bench.ask("POST", path, {"event_type": "A"}).code == "invalid_event_type"
+    assert bench.ask("POST", path, {"data": {"x": "y" * 65536}}).status == 413
+    pending = bench.world.add(a_pending_subscription(key=a_key(2)))
+    assert bench.ask("POST", f"/v1/subscriptions/{pending.subscription_id}/test").status == 409
+
+
 # ── events and deliveries ────────────────────────────────────────────────────────────────────────
 
 
@@ -722,6 +749,7 @@ def routes_of_one(
         "verification": ("POST", f"{path}/verification", None),
         "pause": ("POST", f"{path}/pause", None),
         "reenable": ("POST", f"{path}/reenable", None),
+        "test": ("POST", f"{path}/test", None),
         "rotate": ("POST", f"{path}/rotate-secret", None),
         "maintenance": ("POST", f"{path}/maintenance", {"until": None}),
         "audit": ("GET", f"{path}/audit", None),
@@ -773,7 +801,7 @@ NEEDS = {
     Right.DELIVERIES_READ: {"deliveries", "explain", "delivery", "event"},
     Right.EVENTS_WRITE: {"emit"},
     Right.SUBSCRIPTIONS_WRITE: {"create", "patch", "off", "on", "delete", "verify", "verification", "pause",
-                                "reenable", "rotate", "maintenance"},
+                                "reenable", "rotate", "test", "maintenance"},
     Right.DELIVERIES_REPLAY: set(),
 }  # fmt: skip
 

@@ -1,17 +1,19 @@
 """A subscription begins pending, sealed and recorded, or not at all."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hookkeeper.domain.config import RuntimeConfig
-from hookkeeper.domain.errors import DuplicateSubscriptionError, InvalidInputError
+from hookkeeper.domain.errors import DuplicateSubscriptionError, InvalidInputError, LimitedError
 from hookkeeper.domain.signature import token_matches
 from hookkeeper.domain.subscription import Status
-from hookkeeper.usecases.subscribe import TOKEN_LIFE, HostRules, Subscribed, Wanted, subscribe
+from hookkeeper.usecases.challenge_rate import MOST_A_HOST, MOST_A_TENANT, HostRules
+from hookkeeper.usecases.subscribe import TOKEN_LIFE, Subscribed, Wanted, subscribe
 
 from tests.builders import ACTOR, NOW, a_scope, a_secret
 from tests.fakes import FakeContacts, FakeIds, FakeSecrets, FakeSubscriptions, World
-from tests.functions.api_bench import FakeHosts
+from tests.functions.api_bench import FakeHosts, FakeRates
 
 TOKEN = "t" * 43
 
@@ -29,7 +31,7 @@ def wanted(**changes: Any) -> Wanted:
     return Wanted(**(plain | changes))
 
 
-def subscribed(world: World, **changes: Any) -> Subscribed:
+def subscribed(world: World, *, rates: FakeRates | None = None, **changes: Any) -> Subscribed:
     return subscribe(
         wanted(**changes),
         scope=a_scope(),
@@ -40,6 +42,7 @@ def subscribed(world: World, **changes: Any) -> Subscribed:
         config=RuntimeConfig(),
         rules=HostRules(),
         hosts=FakeHosts(),
+        rates=rates or FakeRates(),
         subscriptions=FakeSubscriptions(world),
         secrets=FakeSecrets(world),
         contacts=FakeContacts(world),
@@ -115,3 +118,17 @@ def test_nothing_is_sealed_for_what_is_refused(changes: dict[str, Any]) -> None:
     assert not world.secrets
     assert not world.subscriptions
     assert not world.challenges
+
+
+@pytest.mark.parametrize(
+    "name,most",
+    [("challenges of acme#live", MOST_A_TENANT), ("challenges to hooks.customer-test.com", MOST_A_HOST)],
+)
+def test_the_sender_is_not_turned_on_a_third_party(name: str, most: int) -> None:
+    world, rates = World(), FakeRates()
+    rates.taken[name, "2026-12-01T12"] = most - 1
+    subscribed(world, rates=rates)
+    with pytest.raises(LimitedError) as caught:
+        subscribed(world, rates=rates, resource_id="r")
+    assert caught.value.again_at == NOW + timedelta(hours=1)
+    assert len(world.subscriptions) == len(world.challenges) == 1

@@ -10,10 +10,12 @@ from hookkeeper.domain.errors import IllegalTransitionError, InvalidInputError, 
 from hookkeeper.domain.signature import token_hash
 from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.usecases import transition
+from hookkeeper.usecases.challenge_rate import HostRules
 from hookkeeper.usecases.verify import renew_challenge, verify
 
 from tests.builders import ACTOR, NOW, a_key, a_pending_subscription, a_subscription
 from tests.fakes import FakeContacts, FakeIds, FakeSubscriptions, World
+from tests.functions.api_bench import FakeRates
 
 TOKEN = "t" * 43
 END = NOW + timedelta(hours=24)
@@ -117,6 +119,8 @@ def renewed(world: World, token: str, *, now: datetime = NOW) -> Subscription:
         token=token,
         actor=ACTOR,
         now=now,
+        rules=HostRules(),
+        rates=FakeRates(),
         subscriptions=FakeSubscriptions(world),
         contacts=FakeContacts(world),
         ids=FakeIds(world),

@@ -147,6 +147,13 @@ class MaintenanceIn(Shape):
     until: Annotated[Moment | None, Field(description="Until when nothing is suspended; null ends it.")]
 
 
+class TestIn(Shape):
+    """POST /v1/subscriptions/{id}/test."""
+
+    event_type: Annotated[str, Field(examples=["invoice.paid"])] = "endpoint.test"
+    data: Annotated[dict[str, Any], Field(description="What the test event carries.")] = {}
+
+
 class TenantIn(Shape):
     """POST /v1/tenants."""
 
@@ -373,6 +380,13 @@ class SecretOut(Shape):
         str | None, Field(description="Shown this once; null where an Idempotency-Key repeats the answer.")
     ]
     old_signs_until: Moment
+
+
+class TestAccepted(Shape):
+    """202: the test event is on its way."""
+
+    subscription_id: str
+    event_type: str
 
 
 class ReenablingOut(Shape):

@@ -51,7 +51,7 @@ class Transition:
     Guards: the subscription still has `before`'s status, its health `before`'s epoch, and its lock
     `before`'s version where `health.recovery` differs. `holds_streak` adds that health still has
     before's `first_failure_at` and at least its count, so that a success in between wins. Routing
-    items follow from the two statuses. Of `health` are written: epoch, circuit, outage_from,
+    items follow from the two statuses. Of `health` are written: epoch and its moment, circuit, outage_from,
     check_at, recovery; with `clears_streaks` the streaks, counts and not_before are removed too.
     `after.writer` is the audit record's id.
     """
@@ -358,6 +358,13 @@ class Contacts(Protocol):
     def test(self, key: SubscriptionKey, *, event_type: str, data: str) -> None: ...
 
 
+class Rates(Protocol):
+    """Counts by the clock's hour."""
+
+    def take(self, name: str, *, most: int, now: datetime) -> bool:
+        """Whether this one is within the hour's `most` of that name; it is counted if it is."""
+
+
 class Notices(Protocol):
     def put(self, notice: Notice) -> bool:
         """False when a notice of this kind and dedupe exists."""
@@ -429,7 +436,7 @@ class Access(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """An answer kept under an Idempotency-Key, its secrets taken out; `status_code` None while in progress."""
+    """An answer kept under an Idempotency-Key, its secrets taken out; without a status it is in progress."""
 
     request_hash: str
     status_code: int | None = None

@@ -8,9 +8,12 @@ HookkeeperError
 │   ├── DuplicateSubscriptionError
 │   └── IllegalTransitionError
 ├── StaleVersionError        If-Match names an older version               412
+├── LimitedError             too often within the hour                     429
 └── OwnFaultError            ours: KMS, a table, the resolver; never an endpoint's outcome
     └── SecretUnavailableError
 """
+
+from datetime import datetime
 
 
 class HookkeeperError(Exception):
@@ -69,6 +72,15 @@ class StaleVersionError(HookkeeperError):
     def __init__(self, subscription_id: str, version: int) -> None:
         super().__init__(f"{subscription_id} is at version {version}")
         self.version = version
+
+
+class LimitedError(HookkeeperError):
+    """It was asked too often; from `again_at` on it may be asked once more."""
+
+    def __init__(self, detail: str, *, again_at: datetime) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.again_at = again_at
 
 
 class OwnFaultError(HookkeeperError):

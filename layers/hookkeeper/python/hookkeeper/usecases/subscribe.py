@@ -14,7 +14,8 @@ from hookkeeper.domain.outcome import DNS_ABSENT_FAULTS, Fault
 from hookkeeper.domain.signature import Secret, token_hash
 from hookkeeper.domain.subscription import DEFAULT_TIMEOUT_SECONDS, Profile, Status, Subscription
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey, checked_id
-from hookkeeper.ports import Contacts, Hosts, Ids, Secrets, Subscriptions
+from hookkeeper.ports import Contacts, Hosts, Ids, Rates, Secrets, Subscriptions
+from hookkeeper.usecases.challenge_rate import HostRules, spend_challenge
 from hookkeeper.usecases.subscription_input import (
     checked_description,
     checked_email,
@@ -43,14 +44,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostRules:
-    """Which hosts a stage refuses as its own, and which it allows by name."""
-
-    own_hosts: frozenset[str] = frozenset()
-    allowed_hosts: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribed:
     """The new subscription, and its secret for the only time it is shown.
 
@@ -75,6 +68,7 @@ def subscribe(
     config: RuntimeConfig,
     rules: HostRules,
     hosts: Hosts,
+    rates: Rates,
     subscriptions: Subscriptions,
     secrets: Secrets,
     contacts: Contacts,
@@ -82,7 +76,8 @@ def subscribe(
 ) -> Subscribed:
     """Check, seal the secret, create, ask for the challenge; `secret` and `token` are freshly random.
 
-    Raises InvalidInputError, or DuplicateSubscriptionError with the id that has the endpoint already.
+    Raises InvalidInputError, LimitedError where too many challenges were asked this hour, or
+    DuplicateSubscriptionError with the id that has the endpoint already.
     """
     endpoint = canonical_url(
         wanted.endpoint_url, own_hosts=rules.own_hosts, allowed_hosts=rules.allowed_hosts
@@ -109,6 +104,7 @@ def subscribe(
         token_expires_at=now + TOKEN_LIFE,
     )
     _check_host(endpoint, hosts)
+    spend_challenge(scope, endpoint.host, now=now, rules=rules, rates=rates)
     return _created(
         subscription,
         profile,

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import Margins
@@ -9,8 +10,9 @@ from hookkeeper.domain.errors import IllegalTransitionError, InvalidInputError, 
 from hookkeeper.domain.signature import token_hash, token_matches
 from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
-from hookkeeper.ports import Contacts, Ids, Subscriptions
+from hookkeeper.ports import Contacts, Ids, Rates, Subscriptions
 from hookkeeper.usecases import transition
+from hookkeeper.usecases.challenge_rate import HostRules, spend_challenge
 from hookkeeper.usecases.edit_subscription import until_unhindered, write_edit
 from hookkeeper.usecases.subscribe import TOKEN_LIFE
 
@@ -52,22 +54,22 @@ def renew_challenge(
     token: str,
     actor: Actor,
     now: datetime,
+    rules: HostRules,
+    rates: Rates,
     subscriptions: Subscriptions,
     contacts: Contacts,
     ids: Ids,
 ) -> Subscription:
     """Replace the token with a fresh one, 24 h from now, and send it; the old one is dead at once.
 
-    Raises NotFoundError, IllegalTransitionError where it is not pending, OwnFaultError where the queue did
-    not take the challenge.
+    Raises NotFoundError, IllegalTransitionError where it is not pending, LimitedError where too many were
+    asked this hour, OwnFaultError where the queue did not take the challenge.
     """
+    host = urlsplit(_pending(key, subscriptions).endpoint_url).hostname or ""
+    spend_challenge(key.scope, host, now=now, rules=rules, rates=rates)
 
     def attempt() -> Subscription:
-        before = _present(key, subscriptions)
-        if before.status is not Status.PENDING:
-            raise IllegalTransitionError(
-                before.id, str(before.status), "only pending subscriptions can be sent a challenge"
-            )
+        before = _pending(key, subscriptions)
         return write_edit(
             before,
             replace(before, token_hash=token_hash(token), token_expires_at=now + TOKEN_LIFE),
@@ -81,6 +83,15 @@ def renew_challenge(
     written = until_unhindered(key, attempt)
     contacts.challenge(key, token=token)
     return written
+
+
+def _pending(key: SubscriptionKey, subscriptions: Subscriptions) -> Subscription:
+    subscription = _present(key, subscriptions)
+    if subscription.status is not Status.PENDING:
+        raise IllegalTransitionError(
+            subscription.id, str(subscription.status), "only pending subscriptions can be sent a challenge"
+        )
+    return subscription
 
 
 def _check(subscription: Subscription, token: str, now: datetime) -> None:
