@@ -65,11 +65,6 @@ class Expression:
     def require(self, path: str, comparison: str, value: Any) -> None:
         self._conditions.append(f"{self._name(path)} {comparison} {self._value(value)}")
 
-    def require_absent_or(self, path: str, comparison: str, value: Any) -> None:
-        """True where there is no such attribute, or it compares so."""
-        name = self._name(path)
-        self._conditions.append(f"(attribute_not_exists({name}) OR {name} {comparison} {self._value(value)})")
-
     def require_any(self, *alternatives: tuple[str, str, Any]) -> None:
         """True where at least one of (path, comparison, value) holds; value None: where it is absent."""
         told = [
