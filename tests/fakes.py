@@ -324,6 +324,7 @@ def _health_after(transition: Transition, stored: Health) -> Health:
     health = replace(
         stored,
         epoch=after.epoch,
+        epoch_at=after.epoch_at,
         circuit=circuit,
         outage_from=outage_from,
         check_at=after.check_at,

@@ -117,6 +117,9 @@ def _queue_of(record: dict[str, Any]) -> str:
 def _tell(delivered: Delivered, now: datetime) -> None:
     for report in delivered.reports:
         _tell_one(report, now)
+    for error in delivered.errors:
+        metrics.add_metric("OwnFaults", MetricUnit.Count, 1)
+        logger.error("batch.aftermath_failed", exc_info=error)
     for key in delivered.opened:
         metrics.add_metric("CircuitsOpened", MetricUnit.Count, 1)
         logger.warning("circuit.opened", extra={"subscription_id": key.subscription_id})

@@ -387,6 +387,7 @@ def _health_change(transition: Transition, base: Health) -> Expression:
     expression.require_same("outage_from", base.outage_from)
     if after.epoch != base.epoch:
         expression.put("epoch", after.epoch)
+        expression.put("epoch_at", after.epoch_at)
     if transition.holds_streak:
         expression.require_same("first_failure_at", transition.before.health.first_failure_at)
         expression.require("consecutive_failures", ">=", transition.before.health.consecutive_failures)
@@ -407,6 +408,7 @@ def _health_after(transition: Transition, base: Health) -> Health:
     return replace(
         base,
         epoch=after.epoch,
+        epoch_at=after.epoch_at,
         circuit=circuit,
         outage_from=outage_from,
         check_at=after.check_at,

@@ -33,11 +33,13 @@ class Streak:
 class Health:
     """A subscription's streaks, circuit, outage and recovery; never on the subscription item.
 
-    `windows_version` rises with every change of `recovery`'s windows or state and guards them.
+    `epoch_at` is when the present epoch began (None for the first): no streak reaches further back.
+    `check_at` is when the sweep must ask the policy again, should nobody else have.
     """
 
     key: SubscriptionKey
     epoch: int = 1
+    epoch_at: datetime | None = None
     streaks: Mapping[Outcome, Streak] = field(default_factory=dict)
     consecutive_failures: int = 0
     first_failure_at: datetime | None = None
@@ -56,6 +58,10 @@ class Health:
     @property
     def clean(self) -> bool:
         return self.consecutive_failures == 0
+
+    def streak_from(self, began: datetime) -> datetime:
+        """The first failed attempt that a sequence begun then adds to a streak: not before the last reset."""
+        return max(began, *filter(None, (self.last_success_at, self.epoch_at, began)))
 
     def quiet(self, now: datetime) -> bool:
         """Whether the endpoint has asked to be left alone until later (Retry-After)."""
@@ -163,6 +169,20 @@ def should_suspend(
     crossed = next((gate for gate in gates if gate.crossed), None)
     held_off = maintenance_until is not None and now < maintenance_until
     return Verdict(suspend=crossed is not None and not held_off, gate=crossed, gates=gates)
+
+
+def may_cross(
+    health: Health, policy: Policy, outcome: Outcome, *, first_failure_at: datetime, now: datetime
+) -> bool:
+    """Whether one more failure of the class may cross a limit, however many others count at the same time.
+
+    So only ages are asked: the class's own, and the oldest's for the total.
+    """
+    streak = health.streaks.get(outcome)
+    own = min(streak.first_failure_at, first_failure_at) if streak else first_failure_at
+    oldest = min(health.first_failure_at or first_failure_at, first_failure_at)
+    ages = ((own, policy.limits.get(outcome)), (oldest, policy.limits.get(Outcome.RETRYABLE)))
+    return any(limit is not None and now - first >= limit.age for first, limit in ages)
 
 
 def _gates(health: Health, policy: Policy, now: datetime) -> list[Gate]:

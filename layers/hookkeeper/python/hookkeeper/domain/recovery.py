@@ -62,13 +62,15 @@ class Cursor:
 class RecoveryLock:
     """The subscription's recovery, on its health: who holds the lock, and which windows are unread.
 
-    `version` rises with every change and guards the next. Windows stay here when a recovery ends
-    early: the next recovery of any kind takes them. `taken` is the moment that a generation began.
+    `version` rises with every change and guards the next. `execution` took the present generation: should
+    it ask again, its first answer was lost. Windows stay here when a recovery ends early: the next recovery
+    of any kind takes them.
     """
 
     version: int = 0
     id: str | None = None
     generation: int = 0
+    execution: str | None = None
     status: RecoveryStatus | None = None
     kind: RecoveryKind | None = None
     windows: tuple[Window, ...] = ()

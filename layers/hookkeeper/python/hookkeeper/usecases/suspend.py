@@ -59,13 +59,13 @@ def suspend(
         standing.health, policy, judged_at or now, maintenance_until=subscription.maintenance_until
     )
     if not verdict.suspend:
-        _clear_check(standing.health, health)
+        _clear_check(standing.health, now, health)
         if verdict.at_risk and policy.auto_suspend is AutoSuspend.ENFORCE:
             notices.put(_at_risk(standing, subscriptions.profile(key), verdict, now))
             return Ruled(Ruling.AT_RISK, verdict)
         return Ruled(Ruling.FINE, verdict)
     if policy.auto_suspend is not AutoSuspend.ENFORCE:
-        _clear_check(standing.health, health)
+        _clear_check(standing.health, now, health)
         return Ruled(Ruling.OBSERVED, verdict)
     won = transition.suspend(
         standing,
@@ -87,9 +87,10 @@ def suspend(
     return Ruled(Ruling.SUSPENDED if won else Ruling.LOST, verdict)
 
 
-def _clear_check(standing: Health, health: HealthStore) -> None:
-    if standing.check_at is not None:
-        health.set_check(standing.key, epoch=standing.epoch, check_at=None)
+def _clear_check(present: Health, now: datetime, health: HealthStore) -> None:
+    """Only the sweep clears it, once it is due: another instance may die between counting and asking."""
+    if present.check_at is not None and present.check_at <= now:
+        health.set_check(present.key, epoch=present.epoch, check_at=None)
 
 
 def _at_risk(standing: Standing, profile: Profile | None, verdict: Verdict, now: datetime) -> Notice:

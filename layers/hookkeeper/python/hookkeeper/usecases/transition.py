@@ -196,6 +196,7 @@ def activate(
         restored = replace(
             health,
             epoch=health.epoch + 1,
+            epoch_at=now,
             circuit=closed(health.circuit),
             outage_from=None,
             check_at=None,
@@ -231,6 +232,7 @@ def revoke(
         ended = replace(
             health,
             epoch=health.epoch + 1,
+            epoch_at=now,
             circuit=closed(health.circuit),
             outage_from=None,
             check_at=None,
@@ -310,6 +312,7 @@ def _in_outage(health: Health, now: datetime, margins: Margins) -> Health:
     return replace(
         health,
         epoch=health.epoch + 1,
+        epoch_at=now,
         circuit=closed(health.circuit),
         outage_from=min(health.outage_from or begins, begins),
         check_at=None,
