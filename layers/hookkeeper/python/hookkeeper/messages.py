@@ -1,4 +1,4 @@
-"""What travels by SQS, EventBridge and Step Functions: versioned, strict, and nothing but text and numbers."""
+"""What travels by SQS, EventBridge and Step Functions: versioned, strict, only text and numbers."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -161,7 +161,7 @@ def is_page(text: str) -> bool:
 
 
 class ContactMessage(Message):
-    """Asks `contact` to reach an endpoint: a challenge (with the token that only travels here) or a test event."""
+    """Asks `contact` to reach an endpoint: a challenge (its token travels only here) or a test event."""
 
     kind: Literal["challenge", "test"]
     tenant: str

@@ -158,7 +158,7 @@ class HealthStore(Protocol):
         """When the sweep must ask the policy again (F57); None when there is nothing to ask."""
 
     def due(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
-        """Health whose circuit wants waking, policy asking, or held recovery's lease has ended, across tenants."""
+        """Health whose circuit wants waking, policy asking, or recovery's lease has ended, all tenants'."""
 
 
 class Recoveries(Protocol):
@@ -272,7 +272,7 @@ class Lanes(Protocol):
     def send(
         self, parcels: Sequence[Parcel], *, delays: Sequence[timedelta] | None = None
     ) -> Sequence[Parcel]:
-        """Queue them, each on its lane, after its delay (≤ 15 min). Answers those that were not accepted."""
+        """Queue them, each on its lane, after its delay (≤ 15 min). Answers those not accepted."""
 
 
 class Pages(Protocol):
@@ -287,13 +287,13 @@ class Pages(Protocol):
 
 class EventItems(Protocol):
     def routed(self, ids: Sequence[tuple[Scope, str]]) -> Mapping[tuple[Scope, str], EventItem]:
-        """The events of these ids that were routed; consistent. Raises OwnFaultError where any stays unread."""
+        """The events of these ids that were routed; consistent. Raises OwnFaultError where any is unread."""
 
     def put(self, items: Sequence[EventItem]) -> None:
         """Each conditional on being the first of its id; a later one changes nothing."""
 
     def claim(self, scope: Scope, event_id: str, *, body_hash: str, now: datetime) -> str:
-        """Claim an id before it is enqueued. Answers the body hash that holds it (the caller's, if it won)."""
+        """Claim an id before it is enqueued. Answers the hash that holds it (the caller's, if it won)."""
 
 
 class EventQueue(Protocol):
@@ -308,7 +308,7 @@ class Archive(Protocol):
         """Write the batch: one object, one index item per tenant and mode; answers in the order given."""
 
     def body(self, scope: Scope, pointer: ArchivePointer) -> bytes:
-        """One event's bytes; checks tenant and mode inside the member. Raises NotFoundError when it is gone."""
+        """One event's bytes; checks tenant and mode inside the member. NotFoundError when it is gone."""
 
     def events(
         self, scope: Scope, *, start: datetime, until: datetime, after: Cursor | None = None
@@ -330,7 +330,7 @@ class Sender(Protocol):
     def send(
         self, requests: Sequence[OutboundRequest], *, stop_at_seconds: float | None = None
     ) -> Sequence[Answer]:
-        """All concurrently, answers in order; those that cannot end within `stop_at_seconds` are out_of_time."""
+        """All concurrently, answers in order; what cannot end within `stop_at_seconds` is out_of_time."""
 
 
 class Hosts(Protocol):
