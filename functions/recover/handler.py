@@ -76,7 +76,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 def _state(event: dict[str, Any]) -> RecoveryState:
     """The state as tasks hand it on; of an execution that broke, the text that it was started with."""
-    return RecoveryState.model_validate(json.loads(event["input"]) if event["action"] == "ended" else event)
+    if event["action"] != "ended":
+        return RecoveryState.model_validate(event)
+    return RecoveryState.model_validate({**json.loads(event["input"]), "execution": event["execution"]})
 
 
 def _lock(state: RecoveryState, now: datetime) -> RecoveryState:
@@ -86,6 +88,7 @@ def _lock(state: RecoveryState, now: datetime) -> RecoveryState:
             kind=RecoveryKind(state.kind),
             recovery_id=state.recovery_id,
             generation=state.generation,
+            execution=state.execution,
             probe=state.probe,
             backfill=state.backfill,
             rate=state.rate,
@@ -116,7 +119,6 @@ def _activate(state: RecoveryState, now: datetime) -> RecoveryState:
         state.key(),
         trigger=Trigger.PROBE_PASSED if state.passed else Trigger.RESUMED_UNPROBED,
         recovery=recovery,
-        backfill=state.backfill,
         actor=Actor(id=state.actor, source_ip=state.source_ip),
         now=now,
         subscriptions=ports.subscriptions,
@@ -180,10 +182,10 @@ def _continue(state: RecoveryState, now: datetime) -> RecoveryState:
 
 
 def _failed(state: RecoveryState, now: datetime) -> RecoveryState:
-    if state.recovery_id is not None:
+    if state.execution is not None:
         recover.resume_soon(
             state.key(),
-            recovery_id=state.recovery_id,
+            execution=state.execution,
             now=now,
             subscriptions=ports.subscriptions,
             health=ports.health,

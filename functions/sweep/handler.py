@@ -61,8 +61,13 @@ ports = SweepPorts(
 @metrics.log_metrics
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
-    done = sweep(now=datetime.now(UTC), config=runtime.current(), margins=margins, ports=ports)
+    swept = sweep(now=datetime.now(UTC), config=runtime.current(), margins=margins, ports=ports)
+    done = swept.done
     metrics.add_metric("SweepRuns", MetricUnit.Count, 1)
     metrics.add_metric("OverdueOwedItemsMoved", MetricUnit.Count, done["sent"])
     logger.info("sweep.ended", extra={"done": dict(done)})
+    for error in swept.errors:
+        logger.error("sweep.failed_in_part", exc_info=error)
+    if swept.errors:
+        raise swept.errors[0]
     return dict(done)

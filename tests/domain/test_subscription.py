@@ -142,6 +142,29 @@ def test_an_event_is_owed_if_it_matched_when_archived_and_at_every_moment_since(
     )
 
 
+@pytest.mark.parametrize(
+    "seconds, present, owed",
+    [(10, A, True), (11, A, False), (10, B, False)],
+    ids=["a cache may have known", "none can have known", "narrowed, which is in force at once"],
+)
+def test_what_a_new_filter_may_have_routed_already_is_owed_too(
+    seconds: int, present: tuple[str, ...], *, owed: bool
+) -> None:
+    """Else an outage that follows an edit at once would swallow it."""
+    widened = FilterChange(at=NOW + timedelta(seconds=seconds), event_types=present)
+    assert (
+        matched_since(
+            a_subscription(event_types=present),
+            [FilterChange(at=NOW - HOUR, event_types=B), widened],
+            event_type="invoice.paid",
+            resource_id=None,
+            archived_at=NOW,
+            routing_cache=timedelta(seconds=10),
+        )
+        is owed
+    )
+
+
 def test_the_resource_is_asked_as_well_as_the_types() -> None:
     subscription = a_subscription(resource_id="r_1")
     assert not matched_since(subscription, [], event_type="a", resource_id="r_2", archived_at=NOW)

@@ -266,7 +266,7 @@ class Product:
         try:
             done = sweep(
                 now=self.now, config=self.world.config, margins=self.margins, ports=self.sweep_ports
-            )
+            ).done
         except KilledError:
             done["killed"] += 1
         self._start_executions()
@@ -389,7 +389,6 @@ class Product:
             execution.key,
             trigger=Trigger.PROBE_PASSED,
             recovery=recovery,
-            backfill=True,
             actor=ACTOR,
             now=self.now,
             subscriptions=self.subscriptions,

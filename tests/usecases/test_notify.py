@@ -337,7 +337,6 @@ def reenabled(world: World, key: SubscriptionKey, *, now: datetime) -> None:
         key,
         trigger=Trigger.PROBE_PASSED,
         recovery=recovery,
-        backfill=True,
         actor=ACTOR,
         now=now,
         subscriptions=FakeSubscriptions(world),

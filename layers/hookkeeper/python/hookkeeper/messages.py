@@ -186,7 +186,8 @@ class NoticeMessage(Message):
 class RecoveryState(BaseModel):
     """The whole state of one recovery execution; each task returns it with `next` set.
 
-    An operator starts one with tenant, mode and subscription_id alone.
+    An operator starts one with tenant, mode and subscription_id alone. `execution` is the ARN of who asks,
+    added by the state machine to what every task gets.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -200,6 +201,7 @@ class RecoveryState(BaseModel):
     probe: bool | None = None
     backfill: bool = True
     rate: Annotated[float, Field(gt=0, le=1000)] | None = None
+    execution: str | None = None
     actor: str = "step-functions"
     source_ip: str | None = None
     nonce: str | None = None

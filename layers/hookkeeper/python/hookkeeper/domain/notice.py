@@ -13,6 +13,7 @@ class NoticeKind(StrEnum):
     SUSPENDED = "suspended"
     PROBE_FAILED = "probe_failed"
     RECOVERED = "recovered"
+    RECOVERY_PAUSED = "recovery_paused"
     EXPIRING = "expiring"
     URL_STAGED = "url_staged"
     URL_CHANGED = "url_changed"

@@ -93,8 +93,8 @@ class RecoveryLock:
 class Recovery:
     """One run that delivers what is owed; its record for API, console and command line.
 
-    `rate_per_second` is the present pace; `lower_bound` the retention's edge, fixed at start.
-    Counts are of deliveries; `troubled` counts failures that ask for a slower pace, `troubled_seen` how
+    `rate_per_second` is the present pace; `lower_bound` the retention's edge, fixed when it is first taken
+    up. Counts are of deliveries; `troubled` counts failures that ask for a slower pace, `troubled_seen` how
     many of them the pace has answered. `canaries` are the events sent ahead, until they have ended;
     `flowing` says that they were well. The next slice is sent no sooner than `next_slice_at`.
     """

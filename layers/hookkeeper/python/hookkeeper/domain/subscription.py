@@ -1,12 +1,12 @@
 """A tenant's standing request for event types at an endpoint, and the only legal ways its status changes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from hookkeeper.domain.errors import IllegalTransitionError
-from hookkeeper.domain.event import matches
+from hookkeeper.domain.event import ArchivedEvent, matches
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 
 DEFAULT_TIMEOUT_SECONDS = 15
@@ -163,19 +163,39 @@ def matched_since(
     event_type: str,
     resource_id: str | None,
     archived_at: datetime,
+    routing_cache: timedelta = timedelta(0),
 ) -> bool:
     """Whether the event is owed by the filters: it matched when archived and at every moment since.
 
     `history` may come in any order and need not hold the present filter; a subscription whose
-    filter was never edited has none.
+    filter was never edited has none. With the routing cache's life given, a filter counts from when the
+    first cache may have known of it.
     """
     if not wants(subscription, event_type=event_type, resource_id=resource_id):
         return False
-    return all(matches(types, event_type) for types in _in_force_since(history, archived_at))
+    changes = sorted(history, key=lambda change: change.at)
+    later = [change for change in changes if change.at > archived_at]
+    if not all(matches(change.event_types, event_type) for change in later):
+        return False
+    then = [change for change in changes if change.at <= archived_at]
+    known_early = bool(later) and later[0].at <= archived_at + routing_cache
+    return not then or known_early or matches(then[-1].event_types, event_type)
 
 
-def _in_force_since(history: Sequence[FilterChange], archived_at: datetime) -> Iterable[tuple[str, ...]]:
-    ordered = sorted(history, key=lambda change: change.at)
-    before = [change for change in ordered if change.at <= archived_at]
-    after = [change for change in ordered if change.at > archived_at]
-    return [change.event_types for change in before[-1:] + after]
+def owes(
+    subscription: Subscription,
+    history: Sequence[FilterChange],
+    archived: ArchivedEvent,
+    *,
+    routing_cache: timedelta,
+) -> bool:
+    """Whether an outage or a recovery of the subscription owes it an archived event."""
+    event, archived_at = archived.event, archived.archived_at
+    return owed_from(subscription, archived_at=archived_at, routing_cache=routing_cache) and matched_since(
+        subscription,
+        history,
+        event_type=event.type,
+        resource_id=event.resource_id,
+        archived_at=archived_at,
+        routing_cache=routing_cache,
+    )

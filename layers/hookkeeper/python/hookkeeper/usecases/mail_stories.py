@@ -100,6 +100,21 @@ STORIES: Mapping[NoticeKind, Story] = {
         lead=_recovered,
         colour=_GREEN,
     ),
+    NoticeKind.RECOVERY_PAUSED: Story(
+        subject="Webhook recovery paused",
+        title="We paused the recovery of your endpoint",
+        lead=_said(
+            "New events are delivered as they come, but those that it had missed failed again, three times "
+            "in a row, so we stopped sending them."
+        ),
+        more=(_said("Nothing is lost: they are kept, and sent once you resume the recovery."),),
+        steps=(
+            "Mend the endpoint, so that it answers requests with a 2xx status.",
+            "Resume the recovery: open the subscription below.",
+        ),
+        button="Open and resume",
+        colour=_AMBER,
+    ),
     NoticeKind.EXPIRING: Story(
         subject="Undelivered webhook events expire soon",
         title="Events for your endpoint are about to expire",

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from hookkeeper.domain.audit import Actor, AuditRecord
+from hookkeeper.domain.audit import SYSTEM, Actor, AuditRecord
 from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.errors import ConflictError
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.recovery import (
@@ -20,6 +21,9 @@ from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Edit, HealthStore, Ids, Recoveries, Standing, Subscriptions
 from hookkeeper.usecases.suspend import text_of
+
+TRIES = 5
+"""How often the lock is asked for again where another change of it came between."""
 
 
 class Step(StrEnum):
@@ -36,16 +40,18 @@ class Asked:
     """What was asked for: by a person, or by the sweep for a recovery that waits or has died.
 
     `recovery_id` and `generation` name the recovery to go on with; without them a new one begins.
+    `execution` is who asks: asking again, its first answer was lost.
     """
 
     key: SubscriptionKey
     kind: RecoveryKind = RecoveryKind.REENABLE
     recovery_id: str | None = None
     generation: int | None = None
+    execution: str | None = None
     probe: bool | None = None
     backfill: bool = True
     rate: float | None = None
-    actor: Actor = Actor(id="system")
+    actor: Actor = SYSTEM
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,63 +78,73 @@ def lock(
 ) -> Locked:
     """Take the subscription's recovery lock: anew, from one that died, or from an automatic one.
 
-    A second re-enablement while one runs is answered with the one that runs.
+    A second re-enablement while one runs is answered with the one that runs. Raises ConflictError where
+    TRIES writes of others came between.
     """
-    standing = subscriptions.standing(asked.key)
-    if standing is None or standing.subscription.status in (Status.REVOKED, Status.PENDING):
-        return _NOTHING
-    if asked.kind is RecoveryKind.AUTOMATIC and standing.subscription.status is not Status.ACTIVE:
-        return _NOTHING
-    present = standing.health.recovery
-    if asked.recovery_id is not None:
-        if not present.held or not present.is_present(asked.recovery_id, asked.generation or 0):
+    for _ in range(TRIES):
+        standing = subscriptions.standing(asked.key)
+        if standing is None or _refused(standing.subscription.status, asked):
             return _NOTHING
-        recovery = recoveries.get(asked.key.scope, asked.recovery_id)
-    elif _busy(present, now):
-        running = recoveries.get(asked.key.scope, present.id or "")
-        return Locked(Step.END, running)
-    elif standing.subscription.status is not Status.SUSPENDED:
-        return _NOTHING
-    else:
-        recovery = None
-    return _take(standing, asked, recovery, now=now, config=config, health=health, ids=ids)
+        present = standing.health.recovery
+        holder = recoveries.get(asked.key.scope, present.id) if present.id and present.held else None
+        if holder and asked.execution is not None and present.execution == asked.execution:
+            return Locked(_first_step(standing, asked, config), holder, mine=True)
+        if asked.recovery_id is not None and not _names_present(asked, present):
+            return _NOTHING
+        if asked.recovery_id is None and holder and _runs(present, now):
+            return Locked(Step.END, holder)
+        held, taken = _taken(standing, asked, holder, now=now, config=config, ids=ids)
+        if health.write_lock(standing.health, held, taken):
+            return Locked(_first_step(standing, asked, config), taken, mine=True)
+    raise ConflictError(f"the recovery of {asked.key.subscription_id} is being changed by others; try again")
 
 
-def _busy(present: RecoveryLock, now: datetime) -> bool:
+def _refused(status: Status, asked: Asked) -> bool:
+    """Only an active subscription is recovered by itself; only a suspended one is re-enabled."""
+    if asked.kind is RecoveryKind.AUTOMATIC:
+        return status is not Status.ACTIVE
+    if asked.recovery_id is not None:
+        return status not in (Status.ACTIVE, Status.SUSPENDED)
+    return status is not Status.SUSPENDED
+
+
+def _names_present(asked: Asked, present: RecoveryLock) -> bool:
+    return present.held and present.is_present(asked.recovery_id or "", asked.generation or 0)
+
+
+def _runs(present: RecoveryLock, now: datetime) -> bool:
     """Whether a re-enablement runs whose lease has not ended; an automatic one gives way."""
     alive = present.lease_until is None or now < present.lease_until
-    return present.held and alive and present.kind is not RecoveryKind.AUTOMATIC
+    return alive and present.kind is not RecoveryKind.AUTOMATIC
 
 
-def _take(
+def _first_step(standing: Standing, asked: Asked, config: RuntimeConfig) -> Step:
+    if standing.subscription.status is not Status.SUSPENDED:
+        return Step.SLICE
+    probe = config.policy_of(standing.subscription).probe_on_reenable if asked.probe is None else asked.probe
+    return Step.PROBE if probe else Step.ACTIVATE
+
+
+def _taken(
     standing: Standing,
     asked: Asked,
-    recovery: Recovery | None,
+    holder: Recovery | None,
     *,
     now: datetime,
     config: RuntimeConfig,
-    health: HealthStore,
     ids: Ids,
-) -> Locked:
+) -> tuple[RecoveryLock, Recovery]:
+    """The lock and the record as this execution takes them: the next generation, with canaries to send."""
     present = standing.health.recovery
     suspended = standing.subscription.status is Status.SUSPENDED
-    probe = config.policy_of(standing.subscription).probe_on_reenable if asked.probe is None else asked.probe
     status = RecoveryStatus.PROBING if suspended else RecoveryStatus.RUNNING
-    generation = present.generation + 1
-    base = recovery or Recovery(
-        key=asked.key,
-        id=ids.new("rec"),
-        kind=asked.kind,
-        status=status,
-        started_at=now,
-        actor=asked.actor.id,
-        max_rate=asked.rate,
-        backfill=asked.backfill,
-    )
-    taken = replace(
+    if present.status is RecoveryStatus.PAUSED:
+        status = RecoveryStatus.PAUSED
+    base = _to_go_on_with(asked, holder) or _new(asked, now=now, ids=ids)
+    recovery = replace(
         base,
         status=status,
-        generation=generation,
+        generation=present.generation + 1,
         lower_bound=base.lower_bound or now - config.retention,
         canaries=(),
         flowing=False,
@@ -136,17 +152,36 @@ def _take(
     held = replace(
         present,
         version=present.version + 1,
-        id=taken.id,
-        generation=generation,
+        id=recovery.id,
+        generation=recovery.generation,
+        execution=asked.execution,
         status=status,
-        kind=taken.kind,
+        kind=recovery.kind,
         lease_until=now + LEASE,
     )
-    if not health.write_lock(standing.health, held, taken):
-        return _NOTHING
-    if not suspended:
-        return Locked(Step.SLICE, taken, mine=True)
-    return Locked(Step.PROBE if probe else Step.ACTIVATE, taken, mine=True)
+    return held, recovery
+
+
+def _to_go_on_with(asked: Asked, holder: Recovery | None) -> Recovery | None:
+    """The recovery that was named, or a person's own that died: what is asked for now is then its plan."""
+    if holder is None or asked.recovery_id is not None:
+        return holder
+    if holder.kind is RecoveryKind.AUTOMATIC:
+        return None
+    return replace(holder, backfill=asked.backfill, max_rate=asked.rate, actor=asked.actor.id)
+
+
+def _new(asked: Asked, *, now: datetime, ids: Ids) -> Recovery:
+    return Recovery(
+        key=asked.key,
+        id=ids.new("rec"),
+        kind=asked.kind,
+        status=RecoveryStatus.PROBING,
+        started_at=now,
+        actor=asked.actor.id,
+        max_rate=asked.rate,
+        backfill=asked.backfill,
+    )
 
 
 def probe_failed(
@@ -232,19 +267,22 @@ def give_up(
 def resume_soon(
     key: SubscriptionKey,
     *,
-    recovery_id: str,
+    execution: str,
     now: datetime,
     subscriptions: Subscriptions,
     health: HealthStore,
     recoveries: Recoveries,
 ) -> bool:
-    """An execution failed, was aborted or timed out: let the sweep take its recovery up again at once."""
+    """An execution failed, was aborted or timed out: let the sweep take its recovery up again at once.
+
+    False where it does not hold the lock (any more).
+    """
     standing = subscriptions.standing(key)
-    recovery = recoveries.get(key.scope, recovery_id)
-    if standing is None or recovery is None:
+    if standing is None or not standing.health.recovery.held:
         return False
     present = standing.health.recovery
-    if not present.held or present.id != recovery_id:
+    recovery = recoveries.get(key.scope, present.id or "")
+    if recovery is None or present.execution != execution:
         return False
     lock = replace(present, version=present.version + 1, lease_until=now)
     return health.write_lock(standing.health, lock, recovery)
@@ -273,7 +311,7 @@ def _say_why(standing: Standing, *, now: datetime, subscriptions: Subscriptions,
                 id=audit_id,
                 at=now,
                 action="subscription.probe_failed",
-                actor=Actor(id="system"),
+                actor=SYSTEM,
                 subject=before.id,
             ),
         )

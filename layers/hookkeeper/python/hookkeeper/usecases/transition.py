@@ -160,7 +160,6 @@ def activate(
     *,
     trigger: Trigger,
     recovery: Recovery,
-    backfill: bool,
     actor: Actor,
     now: datetime,
     subscriptions: Subscriptions,
@@ -168,8 +167,8 @@ def activate(
 ) -> Changed | None:
     """suspended → active, with the recovery of all that was missed in the same transaction.
 
-    None where the recovery no longer holds the lock, or the status changed: the race is lost. Without
-    `backfill` the outage's window is dropped on purpose: its owner said so.
+    None where the recovery no longer holds the lock, or the status changed: the race is lost. Of a recovery
+    without backfill the windows are dropped on purpose: its owner said so.
     """
 
     def change(standing: Standing, audit_id: str) -> Transition:
@@ -184,8 +183,8 @@ def activate(
             last_failure_status=None,
             status_reason="reenabled",
         )
-        windows = health.recovery.windows if backfill else ()
-        if backfill and health.outage_from is not None:
+        windows = health.recovery.windows if recovery.backfill else ()
+        if recovery.backfill and health.outage_from is not None:
             windows = with_window(windows, Window(start=health.outage_from, end=now))
         lock = replace(
             health.recovery,

@@ -1,0 +1,75 @@
+"""The few that a recovery sends ahead: they show whether the endpoint takes its events again."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hookkeeper.domain.delivery import Delivery
+from hookkeeper.domain.notice import NoticeKind
+from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus
+from hookkeeper.domain.tenancy import DeliveryKey
+from hookkeeper.usecases.recovery_run import AT_ONCE, Run, Sliced
+
+LOOK_AGAIN = timedelta(seconds=5)
+PATIENCE = timedelta(minutes=2)
+"""How long canaries may be on their way before others are sent: an attempt's longest life and its batch."""
+
+AFTER_FAILURE = timedelta(minutes=1)
+"""Doubled with each failure in a row."""
+
+LONGEST_AFTER_FAILURE = timedelta(hours=1)
+FAIL_AT_MOST = 3
+PAUSE_CHECK = timedelta(minutes=5)
+
+
+def look_at_canaries(run: Run) -> Sliced:
+    """Send on where they arrived, wait where one failed or is on its way; the third failure in a row pauses.
+
+    A recovery that nobody asked for is never paused: its owner would not know, and nobody would resume it.
+    """
+    keys = [DeliveryKey(run.recovery.key, event_id) for event_id in run.recovery.canaries]
+    deliveries = run.ports.ledger.read(keys)
+    ends = [_end(run, deliveries.get(key)) for key in keys]
+    if False in ends:
+        return _failed(run, replace(run.recovery, canaries=()))
+    if None in ends:
+        sent_at = run.recovery.next_slice_at or run.now
+        if run.now < sent_at + PATIENCE:
+            return run.stay(LOOK_AGAIN)
+        return run.stay(AT_ONCE, replace(run.recovery, canaries=()))
+    flowing = replace(
+        run.recovery,
+        canaries=(),
+        canaries_failed=0,
+        flowing=True,
+        next_slice_at=None,
+        rate_per_second=min(
+            run.config.pace.first_rate(), run.recovery.max_rate or run.config.pace.first_rate()
+        ),
+        troubled_seen=run.recovery.troubled,
+    )
+    return run.stay(AT_ONCE, flowing)
+
+
+def _end(run: Run, delivery: Delivery | None) -> bool | None:
+    """Whether a canary arrived, or was attempted in vain; None while it is on its way."""
+    if delivery is None:
+        return None
+    if delivery.final:
+        return True
+    sent_at = run.recovery.next_slice_at or run.recovery.started_at
+    attempted = bool(delivery.attempts) and delivery.attempts[-1].at >= sent_at - LOOK_AGAIN
+    return False if attempted else None
+
+
+def _failed(run: Run, recovery: Recovery) -> Sliced:
+    times = recovery.canaries_failed + 1
+    wait = min(AFTER_FAILURE * 2 ** min(times - 1, 10), LONGEST_AFTER_FAILURE)
+    recovery = replace(recovery, canaries_failed=times, next_slice_at=run.now + wait)
+    if times < FAIL_AT_MOST or recovery.kind is RecoveryKind.AUTOMATIC:
+        return run.stay(wait, recovery)
+    recovery = replace(recovery, canaries_failed=0)
+    notice = run.notice(
+        NoticeKind.RECOVERY_PAUSED, dedupe=f"{recovery.id}-{recovery.generation}", recovery=recovery
+    )
+    kept = run.keep(recovery, RecoveryStatus.PAUSED, notice=notice)
+    return Sliced(AT_ONCE if kept is None else PAUSE_CHECK, recovery=kept or run.recovery)
