@@ -1,7 +1,11 @@
-"""Keeps the developer's own AWS, proxies and certificates out of every test."""
+"""Keeps the developer's own AWS, proxies and certificates out of every test.
+
+Tests of the embedded AWS run one after another in one process, whatever runs beside them.
+"""
 
 import os
 
+import pytest
 from hypothesis import settings
 
 _OURS = {
@@ -20,3 +24,16 @@ os.environ.update(_OURS)
 # A shared machine is slow now and then; slowness is bench's business.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("integration") or item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.xdist_group("embedded-aws"))
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A name that is the same in every process, where pytest would show an address in memory."""
+    shown = getattr(val, "__qualname__", None) or repr(val)
+    return f"{type(val).__name__}" if " at 0x" in shown else getattr(val, "__name__", None)

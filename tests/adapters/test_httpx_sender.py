@@ -732,7 +732,7 @@ def flood(head: bytes, chunk: bytes) -> Script:
         (flood(b"HTTP/1.1 500 No\r\n\r\n", b"a" * 10_000), 500, None),
         (flood(CHUNKED + b"1;", b"x" * 10_000), 200, None),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__qualname__", str(value)),
 )  # fmt: skip
 def test_an_answer_without_bounds_is_cut_at_ours(
     sender: HttpxSender, serve: Serve, script: Script, status: int | None, fault: Fault | None

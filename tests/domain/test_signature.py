@@ -26,7 +26,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 CASES = json.loads((Path(__file__).parents[1] / "vectors" / "signatures.json").read_text())["cases"]
 KEY = bytes(range(32))
-TOKEN = random_source.token_urlsafe(32)
+TOKEN = "YutCeCAXjXETLZbkff26aKyYHcHFd0LZulwyq3nJ0vE"
 
 
 def text_of(key: bytes) -> str:
