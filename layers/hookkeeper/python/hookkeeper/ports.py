@@ -21,6 +21,7 @@ from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault, Outcome
 from hookkeeper.domain.recovery import Cursor, Recovery, RecoveryLock
+from hookkeeper.domain.session import PortalLink, Session
 from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import FilterChange, Profile, Subscription
 from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey
@@ -432,6 +433,37 @@ class Access(Protocol):
     def key_by_hash(self, sha256: str) -> ApiKey | None: ...
     def keys_of(self, tenant_id: str) -> Sequence[ApiKey]: ...
     def revoke_key(self, tenant_id: str, key_id: str, *, now: datetime) -> bool: ...
+
+
+class Sessions(Protocol):
+    """Sessions of the console, and the links that open them; reads are consistent."""
+
+    def put_link(self, link: PortalLink) -> None: ...
+    def link(self, sha256: str) -> PortalLink | None: ...
+    def open_link(self, link: PortalLink, session: Session, *, now: datetime) -> bool:
+        """Put the session and mark the link as used by it. False where it was used before, or is too old."""
+
+    def put(self, session: Session) -> None: ...
+    def get(self, sha256: str) -> Session | None: ...
+    def act_for(self, session: Session, scope: Scope) -> bool:
+        """Let the session see another tenant; False where it has been ended."""
+
+    def end(self, sha256: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """A dead-letter queue, about how many messages lie in it, and whether they have a lane to go back to."""
+
+    name: str
+    count: int
+    redrivable: bool
+
+
+class DeadLetterQueues(Protocol):
+    def depths(self) -> Sequence[DeadLetters]: ...
+    def redrive(self, name: str, *, most: int) -> int:
+        """Put up to so many messages back on their lane; answers how many went. KeyError for another name."""
 
 
 @dataclass(frozen=True, slots=True)
