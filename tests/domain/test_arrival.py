@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hookkeeper.domain.arrival import EARLY, Arrival, Judged, judge, next_attempt
+from hookkeeper.domain.arrival import EARLY, Arrival, Judged, judge, next_attempt, numbered
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane, Parcel
 from hookkeeper.domain.health import Health
@@ -281,3 +281,41 @@ def test_in_an_outage_quiet_is_not_waited_for_in_a_queue() -> None:
 @pytest.mark.parametrize("delivery, number", [(None, 1), (a_delivery(), 2), (a_delivery(attempt_count=6), 7)])
 def test_the_next_number_follows_the_ledgers_count(delivery: Delivery | None, number: int) -> None:
     assert next_attempt(delivery) == number
+
+
+# ── replays of what is over ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "health",
+    [
+        a_health(recovery=a_lock(status=RecoveryStatus.CANCELLED)),
+        a_health(recovery=a_lock(generation=2)),
+        a_health(outage_from=NOW - HOUR, circuit=OPEN),
+        a_health(not_before=NOW + HOUR, recovery=a_lock()),
+    ],
+    ids=["cancelled", "superseded", "circuit open", "quiet for longer than a queue can wait"],
+)
+def test_what_succeeded_is_never_owed_again_by_a_replay_that_is_not_made(health: Health) -> None:
+    replay = a_backfill_parcel(lane=Lane.REPLAY, replay_id="rpl_1", attempt=2)
+    assert verdict(replay, health=health, delivery=a_delivered()) == Judged(Arrival.DROP)
+
+
+def test_a_replay_of_what_succeeded_waits_for_a_short_quiet_and_may_be_the_trial() -> None:
+    replay = a_backfill_parcel(lane=Lane.REPLAY, replay_id="rpl_1", attempt=2)
+    quiet = a_health(not_before=NOW + MINUTE, recovery=a_lock())
+    assert verdict(replay, health=quiet, delivery=a_delivered()) == Judged(Arrival.POSTPONE)
+    untried = a_health(outage_from=NOW - HOUR, circuit=UNTRIED, recovery=a_lock())
+    assert verdict(replay, health=untried, delivery=a_delivered()) == Judged(
+        Arrival.TRIAL, otherwise=Arrival.DROP
+    )
+
+
+def test_a_replay_is_known_by_its_id_and_takes_the_number_its_attempt_has_by_then() -> None:
+    replay = a_parcel(attempt=2, lane=Lane.REPLAY, replay_id="rpl_2")
+    retried_meanwhile = a_delivered(attempt_count=4, replays=("rpl_1",))
+    assert numbered(replay, retried_meanwhile).attempt == 5
+    seen = a_delivered(attempt_count=4, replays=("rpl_1", "rpl_2"))
+    assert numbered(replay, seen) is replay
+    plain = a_parcel(attempt=2)
+    assert numbered(plain, retried_meanwhile) is plain

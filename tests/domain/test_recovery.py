@@ -1,16 +1,20 @@
 """A recovery's pace, the windows it reads, and who holds the lock when an outage ends."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hookkeeper.domain.recovery import (
+    FIRST_REST,
     HOLDING,
     LEASE,
+    WINDOWS_AT_MOST,
     Cursor,
     Pace,
     RecoveryKind,
     RecoveryLock,
     RecoveryStatus,
+    Rounds,
     Window,
     joined,
     with_window,
@@ -64,9 +68,56 @@ def test_a_lease_outlives_the_longest_slice() -> None:
 # ── windows ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_windows_stand_in_order_and_none_is_lost() -> None:
-    overlapping = Window(start=NOW - 2 * HOUR, end=NOW)
-    assert with_window([EARLIER, WINDOW], overlapping) == (EARLIER, overlapping, WINDOW)
+def test_windows_stand_in_order_and_those_that_overlap_are_one() -> None:
+    later = Window(start=NOW + HOUR, end=NOW + 2 * HOUR)
+    overlapping = Window(start=NOW - HOUR / 2, end=NOW + HOUR / 2)
+    assert with_window([later, WINDOW], EARLIER) == (EARLIER, WINDOW, later)
+    merged = Window(start=WINDOW.start, end=overlapping.end)
+    assert with_window([EARLIER, WINDOW, later], overlapping) == (EARLIER, merged, later)
+
+
+def test_of_two_windows_in_one_nothing_is_taken_for_read_that_the_second_owes() -> None:
+    read = Window(start=NOW - HOUR, end=NOW, cursor=Cursor(NOW + MINUTE, "evt_5"))
+    (merged,) = with_window([read], Window(start=NOW - MINUTE, end=NOW + HOUR))
+    assert merged == Window(start=NOW - HOUR, end=NOW + HOUR, cursor=Cursor(NOW - MINUTE, ""))
+    behind = replace(read, cursor=Cursor(NOW - 2 * MINUTE, "evt_3"))
+    (merged,) = with_window([behind], Window(start=NOW - MINUTE, end=NOW + HOUR))
+    assert merged.cursor == behind.cursor, "what the first had not read is read first"
+
+
+def test_a_lock_never_carries_more_windows_than_deliveries_can_afford_to_read() -> None:
+    windows: tuple[Window, ...] = ()
+    for n in range(500):
+        windows = with_window(windows, Window(start=NOW + n * HOUR, end=NOW + n * HOUR + MINUTE))
+        assert len(windows) <= WINDOWS_AT_MOST
+    assert (windows[0].start, windows[-1].end) == (NOW, NOW + 499 * HOUR + MINUTE)
+    covered = [any(w.start <= NOW + n * HOUR <= w.end for w in windows) for n in range(500)]
+    assert all(covered)
+
+
+# ── how often automatic recoveries set out ───────────────────────────────────────────────────────
+
+
+def test_automatic_recoveries_of_a_flapping_endpoint_rest_five_minutes_doubling_to_an_hour() -> None:
+    rounds, now, rests = Rounds(), NOW, []
+    for _ in range(7):
+        rounds = rounds.set_out(now)
+        rests.append((rounds.next_at(now) - now) / MINUTE)
+        now = rounds.next_at(now)
+    assert rests == [5, 10, 20, 40, 60, 60, 60]
+
+
+def test_an_endpoint_that_has_been_calm_for_twice_its_rest_is_as_new() -> None:
+    rounds = Rounds(last_at=NOW, rest=40 * MINUTE)
+    assert rounds.next_at(NOW + MINUTE) == NOW + 40 * MINUTE
+    assert rounds.set_out(NOW + 79 * MINUTE).rest == HOUR
+    assert rounds.set_out(NOW + 80 * MINUTE).rest == FIRST_REST
+    assert Rounds().next_at(NOW) == NOW
+
+
+def test_the_rest_outlives_the_recovery() -> None:
+    rounds = Rounds(last_at=NOW, rest=HOUR)
+    assert ended(a_lock(status=RecoveryStatus.COMPLETED, rounds=rounds)).rounds == rounds
 
 
 def test_a_cursor_is_ordered_by_moment_then_by_id() -> None:

@@ -1,10 +1,10 @@
 """What becomes of a delivery's message when it arrives: one verdict from the truth as read (SPEC §8)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane, Parcel
+from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Delivery, DeliveryStatus, Lane, Parcel
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.recovery import SEND_GRACE
 from hookkeeper.domain.subscription import Status, Subscription, wants
@@ -56,11 +56,27 @@ def judge(
     delivery: Delivery | None,
     now: datetime,
 ) -> Judged:
-    """The verdict on one message, from one consistent reading of subscription, health and ledger."""
+    """The verdict on one message, from one consistent reading of subscription, health and ledger.
+
+    A replay of what is over is made at once or not at all: only an attempt makes it owed again.
+    """
     if subscription is None or health is None or _is_duplicate(parcel, delivery, now):
         return Judged(Arrival.DROP)
+    judged = _judged(parcel, subscription, health, delivery, now)
+    if delivery is None or not delivery.final:
+        return judged
+    if judged.arrival is Arrival.TRIAL:
+        return Judged(Arrival.TRIAL, otherwise=Arrival.DROP)
+    short_wait = health.not_before is not None and health.not_before - now <= MAX_QUEUE_DELAY
+    may_stay = judged.arrival is Arrival.ATTEMPT or (judged.arrival is Arrival.POSTPONE and short_wait)
+    return judged if may_stay else Judged(Arrival.DROP)
+
+
+def _judged(
+    parcel: Parcel, subscription: Subscription, health: Health, delivery: Delivery | None, now: datetime
+) -> Judged:
     if subscription.status is Status.REVOKED or not _wanted(parcel, subscription):
-        return Judged(Arrival.DROP if delivery is not None and delivery.final else Arrival.DISCARD)
+        return Judged(Arrival.DISCARD)
     if subscription.status is not Status.ACTIVE:
         return Judged(_in_outage(parcel, health, delivery))
     if _called_off(parcel, health):
@@ -70,6 +86,16 @@ def judge(
     if _superseded(parcel, health, now):
         return Judged(Arrival.REVIEW)
     return Judged(Arrival.POSTPONE if health.quiet(now) else Arrival.ATTEMPT)
+
+
+def numbered(parcel: Parcel, delivery: Delivery | None) -> Parcel:
+    """The parcel; of a replay that the ledger has not seen, with the number that its attempt has by now.
+
+    Its `replay_id` tells its copies from it, so a retry that came between does not make it a duplicate.
+    """
+    if not _is_new_replay(parcel, delivery):
+        return parcel
+    return replace(parcel, attempt=next_attempt(delivery))
 
 
 def next_attempt(delivery: Delivery | None) -> int:
@@ -82,10 +108,15 @@ def _is_duplicate(parcel: Parcel, delivery: Delivery | None, now: datetime) -> b
         return True
     if delivery is None:
         return False
-    if parcel.replay_id is not None and parcel.replay_id not in delivery.replays:
+    if _is_new_replay(parcel, delivery):
         return False
     early = delivery.next_attempt_at is not None and delivery.next_attempt_at > now + EARLY
     return delivery.final or early
+
+
+def _is_new_replay(parcel: Parcel, delivery: Delivery | None) -> bool:
+    seen = delivery.replays if delivery is not None else ()
+    return parcel.replay_id is not None and parcel.replay_id not in seen
 
 
 def _wanted(parcel: Parcel, subscription: Subscription) -> bool:

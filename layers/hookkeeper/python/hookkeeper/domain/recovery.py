@@ -1,15 +1,20 @@
 """What an outage owes and at what pace it is given back: windows, the recovery's lock and record, AIMD."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
 
+from hookkeeper.domain.replay import Replay
 from hookkeeper.domain.tenancy import SubscriptionKey
 
 RETENTION = timedelta(days=7)
 LEASE = timedelta(minutes=30)
 """How long a recovery may be silent before the sweep restarts it: twice the longest wait of a slice."""
+
+WINDOWS_AT_MOST = 20
+"""How many a lock carries: they are read with every delivery. Two that are near become one beyond that."""
 
 SEND_GRACE = timedelta(seconds=30)
 """How late a backfill message may be attempted; later it goes back to owed."""
@@ -38,18 +43,6 @@ HOLDING = frozenset(
 """A recovery in one of these holds the subscription's lock."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """An interval of `archived_at` whose matching events are owed: [start, end + margin].
-
-    Everything up to and including `cursor` (an archived_at and the ids at that very moment) was sent.
-    """
-
-    start: datetime
-    end: datetime
-    cursor: "Cursor | None" = None
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
     """A place in the archive's order: by `archived_at`, then by event id."""
@@ -59,12 +52,51 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """An interval of `archived_at` whose matching events are owed: [start, end + margin].
+
+    Everything up to and including `cursor` (an archived_at and the ids at that very moment) was sent. What
+    had left retention when it was read is counted from the newest down: `lapsed` is how far.
+    """
+
+    start: datetime
+    end: datetime
+    cursor: Cursor | None = None
+    lapsed: Cursor | None = None
+
+
+FIRST_REST = timedelta(minutes=5)
+LONGEST_REST = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How often automatic recoveries set out with canaries: every 5 min, doubling to 1 h while it flaps.
+
+    `last_at` is when one last did, `rest` how long the next one waits. A time twice as long as that without
+    one says that the endpoint has calmed down.
+    """
+
+    last_at: datetime | None = None
+    rest: timedelta = FIRST_REST
+
+    def next_at(self, now: datetime) -> datetime:
+        """The earliest moment for the next one."""
+        return now if self.last_at is None else max(now, self.last_at + self.rest)
+
+    def set_out(self, now: datetime) -> "Rounds":
+        """One sets out now."""
+        calm = self.last_at is None or now - self.last_at >= 2 * self.rest
+        return Rounds(last_at=now, rest=FIRST_REST if calm else min(2 * self.rest, LONGEST_REST))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryLock:
     """The subscription's recovery, on its health: who holds the lock, and which windows are unread.
 
     `version` rises with every change and guards the next. `execution` took the present generation: should
     it ask again, its first answer was lost. Windows stay here when a recovery ends early: the next recovery
-    of any kind takes them.
+    of any kind takes them. `rounds` outlives recoveries: how often automatic ones may set out.
     """
 
     version: int = 0
@@ -75,6 +107,7 @@ class RecoveryLock:
     kind: RecoveryKind | None = None
     windows: tuple[Window, ...] = ()
     lease_until: datetime | None = None
+    rounds: Rounds = field(default_factory=Rounds)
 
     @property
     def held(self) -> bool:
@@ -90,13 +123,26 @@ class RecoveryLock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """The last count of what a recovery sent, from the ledger: up to and including the event `after`."""
+
+    after: str = ""
+    succeeded: int = 0
+    failed: int = 0
+    expired: int = 0
+    under_way: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """One run that delivers what is owed; its record for API, console and command line.
 
     `rate_per_second` is the present pace; `lower_bound` the retention's edge, fixed when it is first taken
     up. Counts are of deliveries; `troubled` counts failures that ask for a slower pace, `troubled_seen` how
     many of them the pace has answered. `canaries` are the events sent ahead, until they have ended;
-    `flowing` says that they were well. The next slice is sent no sooner than `next_slice_at`.
+    `flowing` says that they were well. The next slice is sent no sooner than `next_slice_at`. `replay` is
+    the plan of one asked for by hand, read up to `replay_cursor`, for the `passes`-th time. Once all is sent
+    by `sent_until`, `tally` goes through the ledger.
     """
 
     key: SubscriptionKey
@@ -124,6 +170,11 @@ class Recovery:
     probe_status_code: int | None = None
     probe_error: str | None = None
     max_rate: float | None = None
+    replay: Replay | None = None
+    replay_cursor: Cursor | None = None
+    passes: int = 1
+    sent_until: datetime | None = None
+    tally: Tally | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +205,44 @@ class Pace:
 
 
 def with_window(windows: Sequence[Window], window: Window) -> tuple[Window, ...]:
-    """The windows with one more, by start. Overlaps stay: the ledger makes a second reading harmless."""
-    return tuple(sorted((*windows, window), key=lambda w: (w.start, w.end)))
+    """The windows with one more, by start. Those that overlap are one, and there are never too many.
+
+    One that is wider than its parts is harmless: what the ledger knows is not sent again.
+    """
+    found: list[Window] = []
+    for each in sorted((*windows, window), key=lambda w: (w.start, w.end)):
+        if found and each.start <= found[-1].end:
+            found[-1] = _merged(found[-1], each)
+        else:
+            found.append(each)
+    while len(found) > WINDOWS_AT_MOST:
+        gaps = [later.start - earlier.end for earlier, later in pairwise(found)]
+        nearest = gaps.index(min(gaps))
+        found[nearest : nearest + 2] = [_merged(found[nearest], found[nearest + 1])]
+    return tuple(found)
+
+
+def _merged(earlier: Window, later: Window) -> Window:
+    """Both as one, to be read from where the earlier was left, and the later one from its own beginning."""
+    cursor = earlier.cursor
+    if cursor is not None and cursor.archived_at >= later.start:
+        cursor = Cursor(later.start, "")
+    return Window(start=earlier.start, end=max(earlier.end, later.end), cursor=cursor, lapsed=earlier.lapsed)
+
+
+def automatic(key: SubscriptionKey, lock: RecoveryLock, *, now: datetime) -> Recovery | None:
+    """The record of the recovery that a fresh lock begins by itself; None where the lock names none."""
+    if lock.id is None:
+        return None
+    return Recovery(
+        key=key,
+        id=lock.id,
+        kind=RecoveryKind.AUTOMATIC,
+        status=RecoveryStatus.WAITING,
+        generation=lock.generation,
+        started_at=now,
+        actor="system",
+    )
 
 
 def joined(
@@ -181,4 +268,5 @@ def joined(
         kind=kind,
         windows=windows,
         lease_until=now,
+        rounds=lock.rounds,
     )

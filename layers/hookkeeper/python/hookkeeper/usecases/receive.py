@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from hookkeeper.domain.arrival import REVIEW_AFTER, Arrival, judge
+from hookkeeper.domain.arrival import REVIEW_AFTER, Arrival, judge, numbered
 from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Delivery, DeliveryStatus
 from hookkeeper.domain.ledger import ended, held, owed_item, postponed, untried
 from hookkeeper.domain.tenancy import DeliveryKey
@@ -18,7 +18,7 @@ _TRIED = frozenset({Arrival.ATTEMPT, Arrival.TRIAL})
 def receive(batch: Batch) -> Sequence[Case]:
     """The cases to attempt now; all others are put aside, each on its own."""
     due: list[Case] = []
-    taken: set[DeliveryKey] = set()
+    taken: dict[DeliveryKey, str | None] = {}
     for case in batch.cases:
         with batch.sparing_neighbours(case):
             if case.parcel.key in batch.unread:
@@ -26,9 +26,12 @@ def receive(batch: Batch) -> Sequence[Case]:
                 continue
             arrival = _arrival(batch, case)
             if arrival in _TRIED and case.parcel.key in taken:
+                if case.parcel.replay_id != taken[case.parcel.key]:
+                    case.again(Fate.AGAIN_NOW)
+                    continue
                 arrival = Arrival.DROP
             if arrival in _TRIED:
-                taken.add(case.parcel.key)
+                taken[case.parcel.key] = case.parcel.replay_id
                 due.append(case)
             else:
                 _put_aside(batch, case, arrival)
@@ -37,6 +40,7 @@ def receive(batch: Batch) -> Sequence[Case]:
 
 def _arrival(batch: Batch, case: Case) -> Arrival:
     standing = batch.standings.get(case.subscription_key)
+    case.parcel = numbered(case.parcel, case.delivery)
     judged = judge(
         case.parcel,
         subscription=standing.subscription if standing else None,
