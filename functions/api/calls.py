@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from aws_lambda_powertools.event_handler.api_gateway import Router
-from hookkeeper.domain.access import KeyKind, Right
+from hookkeeper.domain.access import TENANT_RIGHTS, KeyKind, Right
 from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import Margins
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
@@ -26,6 +26,7 @@ from hookkeeper.ports import (
     Recoveries,
     RuntimeConfigs,
     Secrets,
+    Sessions,
     Subscriptions,
     Workflow,
 )
@@ -56,6 +57,7 @@ class Reach:
     audit: Audit
     operator_audit: Audit
     access: Access
+    sessions: Sessions
     configs: RuntimeConfigs
     ids: Ids
     hosts: Hosts
@@ -67,6 +69,7 @@ class Reach:
     entropy: Callable[[int], bytes]
     host_rules: HostRules
     margins: Margins
+    console_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,11 @@ class Call:
     scope: Scope | None = None
 
     @property
+    def rights(self) -> frozenset[Right]:
+        """The key's, within a tenant: an operator's are all of them."""
+        return frozenset(right for right in TENANT_RIGHTS if self._known().may(right))
+
+    @property
     def actor(self) -> Actor:
         caller = self._known()
         return Actor(id=caller.key_id, source_ip=caller.source_ip)
@@ -119,21 +127,27 @@ class Call:
         if not self._known().may(right):
             raise RefusedError(403, "forbidden", f"the key lacks the scope {right}")
 
-    def enter(self) -> Scope:
+    def enter(self, *, tenant_id: str | None = None, mode: Mode | None = None) -> Scope:
         """The tenant and mode that the call works in: the key's, or those an operator names.
+
+        An operator names them in headers, or by a request that says `tenant_id` (and `mode`).
 
         From here on the clients reach that tenant's items alone. Raises InvalidInputError where an operator
         names none, NotFoundError for a tenant that is not there.
         """
         if self.scope is None:
-            self.scope = self._known().scope or self._named()
+            self.scope = self._known().scope or self._named(tenant_id, mode)
             self.reach.tenants.enter(self.scope)
+        if tenant_id not in (None, self.scope.tenant_id) or mode not in (None, self.scope.mode):
+            raise NotFoundError("tenant", tenant_id or self.scope.tenant_id)
         return self.scope
 
-    def _named(self) -> Scope:
+    def _named(self, tenant_id: str | None, wanted_mode: Mode | None) -> Scope:
         if self._known().kind is not KeyKind.OPERATOR:
             raise RefusedError(403, "forbidden", "no tenant has given its consent to this application")
         tenant, mode = self.headers.get("hookkeeper-tenant"), self.headers.get("hookkeeper-mode")
+        if tenant_id is not None and tenant is None:
+            tenant, mode = tenant_id, wanted_mode or mode or Mode.LIVE
         if not tenant or mode not in tuple(Mode):
             raise InvalidInputError(
                 "an operator names tenant and mode: headers hookkeeper-tenant and hookkeeper-mode",

@@ -9,6 +9,7 @@ from typing import Any
 import deliveries
 import events
 import operators
+import portal_sessions
 import subscriptions
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
@@ -41,7 +42,7 @@ app = APIGatewayRestResolver(
     enable_validation=True, response_validation_error_http_code=500, json_body_deserializer=_strict_json
 )
 app.use(middlewares=[idempotent])
-for module in (subscriptions, events, deliveries, operators):
+for module in (subscriptions, events, deliveries, portal_sessions, operators):
     app.include_router(module.router)
 register(app, logger)
 

@@ -13,7 +13,7 @@ from hookkeeper.ports import Idempotency, KeptAnswer
 from problems import RefusedError
 
 HEADER = "idempotency-key"
-SHOWN_ONCE = ("secret", "key")
+SHOWN_ONCE = ("secret", "key", "url")
 """Fields of answers that are never kept: a repeated answer has null there."""
 
 _KEY = re.compile(r'"?([\x21\x23-\x7e]{1,255})"?')

@@ -13,6 +13,7 @@ from hookkeeper.adapters.dynamodb_health import DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_idempotency import DynamoDBIdempotency
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
 from hookkeeper.adapters.dynamodb_rates import DynamoDBRates
+from hookkeeper.adapters.dynamodb_sessions import DynamoDBSessions
 from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
 from hookkeeper.adapters.getaddrinfo_hosts import GetaddrinfoHosts
 from hookkeeper.adapters.ids import TypeIds
@@ -56,6 +57,7 @@ def reach_of(settings: ApiSettings) -> Reach:
         audit=DynamoDBAudit(theirs, audit_table=settings.audit_table),
         operator_audit=DynamoDBAudit(own, audit_table=settings.audit_table),
         access=DynamoDBAccess(own, access_table=settings.access_table),
+        sessions=DynamoDBSessions(own, access_table=settings.access_table),
         idempotency=DynamoDBIdempotency(theirs, table=settings.events_table),
         operator_idempotency=DynamoDBIdempotency(own, table=settings.access_table),
         cursor_key=DynamoDBCursorKey(own, access_table=settings.access_table).get,
@@ -72,4 +74,5 @@ def reach_of(settings: ApiSettings) -> Reach:
             own_hosts=frozenset(settings.own_hosts), allowed_hosts=frozenset(settings.allowed_hosts)
         ),
         margins=Margins(outage=settings.margin),
+        console_url=settings.console_url,
     )

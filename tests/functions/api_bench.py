@@ -18,6 +18,7 @@ from hookkeeper.domain.tenancy import Mode, Scope
 from hookkeeper.ports import KeptAnswer
 from hookkeeper.usecases.challenge_rate import HostRules
 
+from tests.fake_sessions import FakeSessions
 from tests.fakes import (
     FakeAccess,
     FakeArchive,
@@ -174,6 +175,7 @@ class Bench:
         self.idempotency = FakeIdempotency()
         self.operator_idempotency = FakeIdempotency()
         self.tenants = FakeTenants()
+        self.sessions = FakeSessions()
         self.archive = FakeArchive(self.world)
         self.ledger = FakeLedger(self.world)
         self.secrets = FakeSecrets(self.world)
@@ -196,6 +198,7 @@ class Bench:
             audit=FakeAudit(world),
             operator_audit=FakeAudit(world),
             access=FakeAccess(world),
+            sessions=self.sessions,
             configs=FakeRuntimeConfigs(world),
             ids=FakeIds(world),
             hosts=self.hosts,
@@ -207,6 +210,7 @@ class Bench:
             entropy=Entropy(),
             host_rules=HostRules(own_hosts=frozenset({"api.hookkeeper.dev"})),
             margins=Margins(),
+            console_url="https://api.hookkeeper.dev/api/console",
         )
 
     def ask(

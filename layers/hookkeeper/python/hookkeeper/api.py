@@ -154,6 +154,18 @@ class TestIn(Shape):
     data: Annotated[dict[str, Any], Field(description="What the test event carries.")] = {}
 
 
+class PortalSessionIn(Shape):
+    """POST /v1/portal-sessions."""
+
+    tenant_id: Annotated[
+        str | None, Field(description="Whose console; an operator's key must say.", examples=["acme"])
+    ] = None
+    mode: Annotated[
+        Mode | None, Field(strict=False, description="The key's own; `live` for an operator's.")
+    ] = None
+    ttl_seconds: Annotated[int, Field(description="How long the session lasts, 60 to 3600.")] = 3600
+
+
 class TenantIn(Shape):
     """POST /v1/tenants."""
 
@@ -618,6 +630,18 @@ def _key_fields(key: ApiKey) -> dict[str, Any]:
         "expires_at": key.expires_at,
         "revoked_at": key.revoked_at,
     }
+
+
+class PortalSessionOut(Shape):
+    """201: a link that lets one browser in, once."""
+
+    url: Annotated[
+        str | None,
+        Field(
+            description="Send the owner's browser there; null where an Idempotency-Key repeats the answer."
+        ),
+    ]
+    expires_at: Annotated[Moment, Field(description="Until when the link can be opened: five minutes.")]
 
 
 class HealthzOut(Shape):
