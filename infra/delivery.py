@@ -6,7 +6,7 @@ from hookkeeper.settings import ContactSettings, DeliverSettings
 from infra.function import Function, Shared
 from infra.queues import Queues
 from infra.runtime_config import RuntimeConfig
-from infra.storage import QUERY, READ, WRITE, Storage, allow_transitions
+from infra.storage import QUERY, READ, WRITE, Storage, allow_fuse, allow_transitions
 
 
 class Delivery(Construct):
@@ -48,6 +48,7 @@ class Delivery(Construct):
                 subscriptions_table=storage.subscriptions.table_name,
                 deliveries_table=storage.deliveries.table_name,
                 secrets_table=storage.secrets.table_name,
+                access_table=storage.access.table_name,
                 audit_table=storage.audit.table_name,
                 notices_table=storage.notices.table_name,
                 archive_bucket=storage.archive.bucket_name,
@@ -69,6 +70,7 @@ class Delivery(Construct):
             lane.allow_send(deliver)
         allow_transitions(deliver, storage)
         storage.deliveries.allow(deliver, *READ, *WRITE)
+        allow_fuse(deliver, storage)
         _allow_signing(deliver, storage)
         storage.allow_archive(deliver, "s3:GetObject")
         runtime.allow_read(deliver)

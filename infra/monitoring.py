@@ -92,6 +92,18 @@ class Monitoring(Construct):
             says="Many subscriptions are suspended at once: is it us?",
         )
         self._alarm(
+            "FuseBlown",
+            cloudwatch.MathExpression(
+                expression="FILL(asked, 0) + FILL(swept, 0)",
+                using_metrics={"asked": _own("FuseBlown", "deliver"), "swept": _own("FuseBlown", "sweep")},
+                label="Verdicts that wait",
+                period=_FIVE_MINUTES,
+            ),
+            above=0,
+            says="Suspensions wait at the fuse: too many hosts at once, or our own fault (resolver, route, "
+            "keys). Nothing is lost and no customer is blamed meanwhile. Look at fuse.blown in the logs.",
+        )
+        self._alarm(
             "SweepStopped",
             functions["Sweep"].metric_invocations(period=_FIVE_MINUTES),
             below=1,
@@ -145,7 +157,12 @@ class Monitoring(Construct):
             ),
             _graph(
                 "Suspensions and circuits",
-                [_own("Suspensions", "deliver"), _own("CircuitsOpened", "deliver")],
+                [
+                    _own("Suspensions", "deliver"),
+                    _own("WouldSuspend", "deliver"),
+                    _own("FuseBlown", "deliver"),
+                    _own("CircuitsOpened", "deliver"),
+                ],
             ),
         )
         board.add_widgets(

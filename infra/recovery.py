@@ -21,7 +21,7 @@ from hookkeeper.settings import RecoverSettings, SweepSettings
 from infra.function import Function, Shared, acknowledge
 from infra.queues import Queues, dead_letters
 from infra.runtime_config import RuntimeConfig
-from infra.storage import READ, WRITE, Storage, allow_transitions
+from infra.storage import READ, WRITE, Storage, allow_count, allow_fuse, allow_transitions
 
 _PASSING_ERRORS = ["Lambda.TooManyRequestsException", "Lambda.Unknown", "States.TaskFailed"]
 
@@ -218,6 +218,7 @@ class Recovery(Construct):
                 subscriptions_table=storage.subscriptions.table_name,
                 deliveries_table=storage.deliveries.table_name,
                 events_table=storage.events.table_name,
+                access_table=storage.access.table_name,
                 audit_table=storage.audit.table_name,
                 notices_table=storage.notices.table_name,
                 archive_bucket=storage.archive.bucket_name,
@@ -233,6 +234,8 @@ class Recovery(Construct):
         )
         allow_transitions(sweep, storage)
         storage.deliveries.allow(sweep, *READ, *WRITE)
+        allow_fuse(sweep, storage)
+        allow_count(sweep, storage)
         storage.events.allow(sweep, *READ)
         for table in (storage.subscriptions, storage.deliveries, storage.notices):
             table.allow_index(sweep, "due")

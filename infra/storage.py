@@ -140,6 +140,32 @@ def allow_transitions(function: Function, storage: Storage) -> None:
     storage.notices.allow(function, *READ, *PUT)
 
 
+def allow_fuse(function: Function, storage: Storage) -> None:
+    """The one item of the Access table that all suspensions pass by; no tenant and no key beside it."""
+    _allow_leading(function, ("dynamodb:GetItem", "dynamodb:UpdateItem"), storage.access.table_arn, "fuse")
+
+
+def allow_count(function: Function, storage: Storage) -> None:
+    """Which tenants there are, and their subscriptions: what the fuse's share is counted by."""
+    _allow_leading(function, QUERY, storage.access.index_arn("lists"), "tenants")
+    _allow_leading(function, ("dynamodb:BatchGetItem",), storage.access.table_arn, "tenant#*")
+    storage.subscriptions.allow_index(function, "lists")
+
+
+def _allow_leading(function: Function, actions: tuple[str, ...], arn: str, leading: str) -> None:
+    """Let the function do these item actions where every key it names begins so."""
+    function.add_to_role_policy(
+        iam.PolicyStatement(
+            actions=list(actions),
+            resources=[arn],
+            conditions={
+                "ForAllValues:StringLike": {"dynamodb:LeadingKeys": [leading]},
+                "Null": {"dynamodb:LeadingKeys": "false"},
+            },
+        )
+    )
+
+
 def tenant_policy(storage: Storage) -> list[iam.PolicyStatement]:
     """Item actions on the tables of tenants, for a session tagged with a tenant and a mode.
 

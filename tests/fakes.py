@@ -20,6 +20,7 @@ from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Delivery, Lane, Owed, Parcel
 from hookkeeper.domain.errors import NotFoundError, OwnFaultError, SecretUnavailableError
 from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem, RoutePage
+from hookkeeper.domain.fuse import FuseState
 from hookkeeper.domain.health import Health, Streak
 from hookkeeper.domain.notice import Notice, NoticeKind, NoticeStatus
 from hookkeeper.domain.outbound import OutboundRequest
@@ -108,6 +109,7 @@ class World:
         self.bus_events: list[tuple[str, Mapping[str, str]]] = []
         self.tenants: dict[str, Tenant] = {}
         self.keys: dict[str, ApiKey] = {}
+        self.fuse = FuseState()
         self.config = RuntimeConfig()
         self.ids_made = 0
 
@@ -449,6 +451,19 @@ def due_at(health: Health) -> datetime | None:
     """When the sweep must look at this health: the earliest of wake, check and a held lock's lease."""
     lease = health.recovery.lease_until if health.recovery.held else None
     return min((at for at in (health.circuit.wake_at, health.check_at, lease) if at), default=None)
+
+
+class FakeFuse(_Fake):
+    @_call
+    def read(self) -> FuseState:
+        return self.world.fuse
+
+    @_call
+    def write(self, before: FuseState, after: FuseState) -> bool:
+        if self.world.fuse.version != before.version:
+            return self.world.fuse == after
+        self.world.fuse = after
+        return True
 
 
 class FakeRecoveries(_Fake):

@@ -9,6 +9,7 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
+from hookkeeper.adapters.dynamodb_fuse import DynamoDBFuse
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
 from hookkeeper.adapters.dynamodb_notices import DynamoDBNotices
@@ -43,6 +44,7 @@ ports = DeliverPorts(
         subscriptions_table=settings.subscriptions_table,
         notices_table=settings.notices_table,
     ),
+    fuse=DynamoDBFuse(dynamodb, access_table=settings.access_table),
     subscriptions=DynamoDBSubscriptions(
         dynamodb,
         subscriptions_table=settings.subscriptions_table,

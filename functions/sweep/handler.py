@@ -7,6 +7,8 @@ import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
+from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
+from hookkeeper.adapters.dynamodb_fuse import DynamoDBFuse
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
 from hookkeeper.adapters.dynamodb_notices import DynamoDBNotices
@@ -33,6 +35,8 @@ ports = SweepPorts(
         audit_table=settings.audit_table,
         notices_table=settings.notices_table,
     ),
+    access=DynamoDBAccess(dynamodb, access_table=settings.access_table),
+    fuse=DynamoDBFuse(dynamodb, access_table=settings.access_table),
     health=DynamoDBHealth(
         dynamodb,
         subscriptions_table=settings.subscriptions_table,
@@ -65,6 +69,9 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     done = swept.done
     metrics.add_metric("SweepRuns", MetricUnit.Count, 1)
     metrics.add_metric("OverdueOwedItemsMoved", MetricUnit.Count, done["sent"])
+    metrics.add_metric("FuseBlown", MetricUnit.Count, done["policy_waits"])
+    metrics.add_metric("Suspensions", MetricUnit.Count, done["policy_suspended"])
+    metrics.add_metric("WouldSuspend", MetricUnit.Count, done["policy_observed"])
     logger.info("sweep.ended", extra={"done": dict(done)})
     for error in swept.errors:
         logger.error("sweep.failed_in_part", exc_info=error)

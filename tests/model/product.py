@@ -29,8 +29,10 @@ from hookkeeper.usecases.sweep import SweepPorts, sweep
 
 from tests.builders import NOW, a_subscription, an_audit_record, an_event
 from tests.fakes import (
+    FakeAccess,
     FakeArchive,
     FakeEventItems,
+    FakeFuse,
     FakeHealthStore,
     FakeIds,
     FakeLanes,
@@ -132,6 +134,7 @@ class Product:
         )
         self.deliver_ports = DeliverPorts(
             **shared,
+            fuse=FakeFuse(world),
             recoveries=FakeRecoveries(world),
             secrets=FakeSecrets(world),
             sender=self.sender,
@@ -144,6 +147,8 @@ class Product:
         )
         self.sweep_ports = SweepPorts(
             **shared,
+            access=FakeAccess(world),
+            fuse=FakeFuse(world),
             notices=FakeNotices(world),
             notice_queue=FakeNoticeQueue(world),
             workflow=FakeWorkflow(world),

@@ -29,6 +29,7 @@ from tests.builders import (
     a_subscription,
 )
 from tests.fakes import (
+    FakeFuse,
     FakeHealthStore,
     FakeIds,
     FakeLedger,
@@ -321,6 +322,7 @@ def suspended(world: World, key: SubscriptionKey, *, now: datetime) -> Notice:
         margins=Margins(),
         subscriptions=FakeSubscriptions(world),
         health=FakeHealthStore(world),
+        fuse=FakeFuse(world),
         ledger=FakeLedger(world),
         notices=FakeNotices(world),
         ids=FakeIds(world),

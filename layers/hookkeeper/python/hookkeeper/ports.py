@@ -16,6 +16,7 @@ from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.delivery import Delivery, Owed, Parcel
 from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem, RoutePage
+from hookkeeper.domain.fuse import FuseState
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.outbound import OutboundRequest
@@ -160,6 +161,14 @@ class HealthStore(Protocol):
 
     def due(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
         """Health whose circuit wants waking, policy asking, or recovery's lease has ended, all tenants'."""
+
+
+class Fuse(Protocol):
+    """The one fuse of all tenants: asked before a suspension, told of our own faults, never per delivery."""
+
+    def read(self) -> FuseState: ...
+    def write(self, before: FuseState, after: FuseState) -> bool:
+        """The state over the one read; its version guards."""
 
 
 class Recoveries(Protocol):

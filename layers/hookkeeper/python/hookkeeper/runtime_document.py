@@ -8,11 +8,13 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from hookkeeper.domain.circuit import CircuitRules
 from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.delivery import MAX_KEPT_ATTEMPTS, MAX_QUEUE_DELAY, RetryRules
+from hookkeeper.domain.endpoint import EndpointRefusedError, canonical_url
+from hookkeeper.domain.fuse import MOST_HOSTS, FuseRules
 from hookkeeper.domain.health import PRESETS, AutoSuspend, Limit, Policy
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import Pace
@@ -100,12 +102,39 @@ class PacePart(_Part):
     slow_below_per_second: Rate | None = None
 
 
+class FusePart(_Part):
+    """How many hosts may be suspended in a span; a `canary_url` of null asks no address at all."""
+
+    least_hosts: Annotated[int, Field(ge=1, le=MOST_HOSTS)] | None = None
+    share_of_hosts: Annotated[float, Field(gt=0, le=1)] | None = None
+    span_seconds: Seconds | None = None
+    canary_url: str | None = None
+
+    @field_validator("canary_url")
+    @classmethod
+    def _canary_may_be_asked(cls, url: str | None) -> str | None:
+        try:
+            return canonical_url(url).text if url is not None else None
+        except EndpointRefusedError as error:
+            raise ValueError(f"canary_url: {error}") from error
+
+    def rules(self) -> FuseRules:
+        rules = _changed(FuseRules(), self)
+        return replace(rules, canary_url=None) if self._silenced else rules
+
+    @property
+    def _silenced(self) -> bool:
+        return "canary_url" in self.model_fields_set and self.canary_url is None
+
+
 class RuntimeDocument(_Part):
     """The whole document; `{}` is a good one."""
 
     presets: dict[str, PresetPart] = {}
+    subscription_policies: dict[str, str] = {}
     tenant_policies: dict[str, str] = {}
     auto_suspend: AutoSuspend = AutoSuspend.ENFORCE
+    fuse: FusePart = FusePart()
     circuit: CircuitPart = CircuitPart()
     retries: RetriesPart = RetriesPart()
     pace: PacePart = PacePart()
@@ -119,9 +148,9 @@ class RuntimeDocument(_Part):
                 raise ValueError(
                     f"preset {name} is like {preset.like!r}, which is none of {', '.join(PRESETS)}"
                 )
-        for tenant_id, name in self.tenant_policies.items():
+        for held, name in (*self.tenant_policies.items(), *self.subscription_policies.items()):
             if name not in PRESETS and name not in self.presets:
-                raise ValueError(f"tenant {tenant_id} is held to {name!r}, which is no preset")
+                raise ValueError(f"{held} is held to {name!r}, which is no preset")
         return self
 
     @model_validator(mode="after")
@@ -143,8 +172,10 @@ class RuntimeDocument(_Part):
         retention = self.retention_days
         return RuntimeConfig(
             policies={**PRESETS, **{name: preset.policy(name) for name, preset in self.presets.items()}},
+            subscription_policies=self.subscription_policies,
             tenant_policies=self.tenant_policies,
             auto_suspend=self.auto_suspend,
+            fuse=self.fuse.rules(),
             circuit=_changed(CircuitRules(), self.circuit),
             retries=_changed(RetryRules(), self.retries),
             pace=_changed(Pace(), self.pace),

@@ -131,6 +131,7 @@ class DeliverSettings(_RuntimeConfigured, _Sending, _Timed):
     subscriptions_table: str
     deliveries_table: str
     secrets_table: str
+    access_table: str
     audit_table: str
     notices_table: str
     archive_bucket: str
@@ -178,6 +179,7 @@ class SweepSettings(_RuntimeConfigured, _Timed):
     subscriptions_table: str
     deliveries_table: str
     events_table: str
+    access_table: str
     audit_table: str
     notices_table: str
     archive_bucket: str

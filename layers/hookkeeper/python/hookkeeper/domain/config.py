@@ -6,33 +6,35 @@ from datetime import timedelta
 
 from hookkeeper.domain.circuit import CircuitRules
 from hookkeeper.domain.delivery import RetryRules
-from hookkeeper.domain.health import PRESETS, AutoSuspend, Policy
+from hookkeeper.domain.fuse import FuseRules
+from hookkeeper.domain.health import PRESETS, AutoSuspend, Policy, milder
 from hookkeeper.domain.recovery import RETENTION, Pace
 from hookkeeper.domain.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeConfig:
-    """Presets by name, and which tenants are held to another than their subscription names."""
+    """Presets by name, and which subscriptions and tenants are held to another than their own."""
 
     policies: Mapping[str, Policy] = field(default_factory=lambda: PRESETS)
+    subscription_policies: Mapping[str, str] = field(default_factory=dict)
     tenant_policies: Mapping[str, str] = field(default_factory=dict)
     auto_suspend: AutoSuspend = AutoSuspend.ENFORCE
+    fuse: FuseRules = field(default_factory=FuseRules)
     circuit: CircuitRules = field(default_factory=CircuitRules)
     retries: RetryRules = field(default_factory=RetryRules)
     pace: Pace = field(default_factory=Pace)
     retention: timedelta = RETENTION
 
     def policy_of(self, subscription: Subscription) -> Policy:
-        """The policy in force for a subscription: the tenant's override, else its own preset, else graded.
+        """The policy in force: the subscription's override, the tenant's, its own preset, else graded.
 
-        The strictest `auto_suspend` never wins over a milder one: off and observe hold everywhere.
+        Of the document's `auto_suspend` and the preset's the milder holds, whichever it is.
         """
         name = self.tenant_policies.get(subscription.scope.tenant_id, subscription.policy)
+        name = self.subscription_policies.get(subscription.id, name)
         policy = self.policies.get(name, self.policies["graded"])
-        if self.auto_suspend is AutoSuspend.ENFORCE:
-            return policy
-        return replace(policy, auto_suspend=self.auto_suspend)
+        return replace(policy, auto_suspend=milder(policy.auto_suspend, self.auto_suspend))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,11 @@ class AutoSuspend(StrEnum):
     OFF = "off"
 
 
+def milder(one: AutoSuspend, other: AutoSuspend) -> AutoSuspend:
+    """Of two, the one that suspends less."""
+    return max(one, other, key=tuple(AutoSuspend).index)
+
+
 @dataclass(frozen=True, slots=True)
 class Streak:
     """Failed sequences of one class since the last success; `first_failure_at` is their first attempt."""

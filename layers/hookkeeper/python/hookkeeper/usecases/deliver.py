@@ -14,9 +14,10 @@ from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.usecases.attempt import attempt
 from hookkeeper.usecases.delivery_batch import Batch, DeliverPorts, Fate, Report
 from hookkeeper.usecases.feed_circuits import feed_circuits
+from hookkeeper.usecases.fuse import ask_canary, host_of, tell_fuse
 from hookkeeper.usecases.receive import receive
 from hookkeeper.usecases.settle import settle
-from hookkeeper.usecases.suspend import Ruled, suspend
+from hookkeeper.usecases.suspend import Ruled, Ruling, suspend
 
 __all__ = ["DeliverPorts", "Delivered", "Fate", "Report", "deliver"]
 
@@ -25,6 +26,7 @@ __all__ = ["DeliverPorts", "Delivered", "Fate", "Report", "deliver"]
 class Delivered:
     """A batch's end: a report for each message in its order, and what it set in motion.
 
+    `latched` says that the batch's failures are evidence against ourselves: the fuse lets no verdict pass.
     `errors` are our own side's, after the messages were dealt with: nothing comes back for them.
     """
 
@@ -32,6 +34,7 @@ class Delivered:
     opened: Sequence[SubscriptionKey]
     closed: Sequence[SubscriptionKey]
     rulings: Mapping[SubscriptionKey, Ruled]
+    latched: bool = False
     errors: Sequence[Exception] = ()
 
 
@@ -51,17 +54,37 @@ def deliver(
     tried = attempt(batch, due, stop_at_seconds=stop_at_seconds)
     counted = settle(batch, tried)
     feed_circuits(batch)
+    _tell_fuse(batch)
     rulings: dict[SubscriptionKey, Ruled] = {}
     for key in counted:
         with batch.sparing_the_rest():
             rulings[key] = _rule(batch, key)
+    if any(ruled.ruling is Ruling.WAITS for ruled in rulings.values()):
+        with batch.sparing_the_rest():
+            ask_canary(now=now, rules=config.fuse, fuse=ports.fuse, sender=ports.sender)
     return Delivered(
         reports=batch.reports(),
         opened=batch.opened,
         closed=batch.closed,
         rulings=rulings,
+        latched=batch.latched,
         errors=batch.errors,
     )
+
+
+def _tell_fuse(batch: Batch) -> None:
+    """Tell what failed by our fault, or may have."""
+    with batch.sparing_the_rest():
+        batch.latched = tell_fuse(
+            [
+                (host_of(batch.standing(case).subscription.endpoint_url), case.answer)
+                for case in batch.cases
+                if case.answer is not None
+            ],
+            now=batch.now,
+            rules=batch.config.fuse,
+            fuse=batch.ports.fuse,
+        )
 
 
 def _rule(batch: Batch, key: SubscriptionKey) -> Ruled:
@@ -73,6 +96,7 @@ def _rule(batch: Batch, key: SubscriptionKey) -> Ruled:
         margins=batch.margins,
         subscriptions=ports.subscriptions,
         health=ports.health,
+        fuse=ports.fuse,
         ledger=ports.ledger,
         notices=ports.notices,
         ids=ports.ids,

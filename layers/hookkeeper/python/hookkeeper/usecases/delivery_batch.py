@@ -14,6 +14,7 @@ from hookkeeper.domain.outcome import Answer, Outcome
 from hookkeeper.domain.tenancy import DeliveryKey, SubscriptionKey
 from hookkeeper.ports import (
     Archive,
+    Fuse,
     HealthStore,
     Ids,
     Lanes,
@@ -59,6 +60,7 @@ class DeliverPorts:
 
     ledger: Ledger
     health: HealthStore
+    fuse: Fuse
     subscriptions: Subscriptions
     recoveries: Recoveries
     secrets: Secrets
@@ -131,6 +133,7 @@ class Batch:
     ports: DeliverPorts
     opened: list[SubscriptionKey] = field(default_factory=list)
     closed: list[SubscriptionKey] = field(default_factory=list)
+    latched: bool = False
     errors: list[Exception] = field(default_factory=list)
 
     @classmethod

@@ -5,20 +5,30 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from hookkeeper.domain.config import Margins, RuntimeConfig
+from hookkeeper.domain.fuse import Passage
 from hookkeeper.domain.health import AutoSuspend, Gate, Health, Verdict, should_suspend
 from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.subscription import Profile, Status
 from hookkeeper.domain.tenancy import SubscriptionKey
-from hookkeeper.ports import HealthStore, Ids, Ledger, Notices, Standing, Subscriptions
+from hookkeeper.ports import Fuse, HealthStore, Ids, Ledger, Notices, Standing, Subscriptions
 from hookkeeper.usecases import transition
+from hookkeeper.usecases.fuse import ask_fuse, host_of
 
 COUNTED_AT_MOST = 1_000
 """How far owed items are counted for a notice: it says "at least n"."""
 
+ASKED_AGAIN_AFTER = timedelta(minutes=5)
+"""When the sweep asks again for a verdict that the fuse keeps waiting."""
+
 
 class Ruling(StrEnum):
     SUSPENDED = "suspended"
+    WAITS = "waits"
+    """The fuse keeps the verdict waiting: too many hosts at once, or our own fault is evident."""
+    UNPROVEN = "unproven"
+    """Our own fault was evident when the last failure was counted: the next one decides."""
     OBSERVED = "observed"
+    """The policy is only observed: this is what would have been suspended."""
     AT_RISK = "at_risk"
     FINE = "fine"
     LOST = "lost"
@@ -41,6 +51,7 @@ def suspend(
     margins: Margins,
     subscriptions: Subscriptions,
     health: HealthStore,
+    fuse: Fuse,
     ledger: Ledger,
     notices: Notices,
     ids: Ids,
@@ -66,7 +77,17 @@ def suspend(
         return Ruled(Ruling.FINE, verdict)
     if policy.auto_suspend is not AutoSuspend.ENFORCE:
         _clear_check(standing.health, now, health)
-        return Ruled(Ruling.OBSERVED, verdict)
+        observed = policy.auto_suspend is AutoSuspend.OBSERVE
+        return Ruled(Ruling.OBSERVED if observed else Ruling.FINE, verdict)
+    found = ask_fuse(
+        host_of(subscription.endpoint_url),
+        failed_at=standing.health.last_attempt_at or now,
+        now=now,
+        rules=config.fuse,
+        fuse=fuse,
+    )
+    if found is not Passage.OPEN:
+        return Ruled(_kept_waiting(standing.health, found, now, health), verdict)
     won = transition.suspend(
         standing,
         verdict,
@@ -85,6 +106,15 @@ def suspend(
         ids=ids,
     )
     return Ruled(Ruling.SUSPENDED if won else Ruling.LOST, verdict)
+
+
+def _kept_waiting(present: Health, found: Passage, now: datetime, health: HealthStore) -> Ruling:
+    """The verdict stays due, unless nothing but another failure can change it."""
+    if found is Passage.UNPROVEN:
+        _clear_check(present, now, health)
+        return Ruling.UNPROVEN
+    health.set_check(present.key, epoch=present.epoch, check_at=now + ASKED_AGAIN_AFTER)
+    return Ruling.WAITS
 
 
 def _clear_check(present: Health, now: datetime, health: HealthStore) -> None:

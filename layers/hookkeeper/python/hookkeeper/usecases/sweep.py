@@ -19,6 +19,7 @@ from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases import transition
+from hookkeeper.usecases.count_hosts import CountPorts, count_hosts
 from hookkeeper.usecases.suspend import suspend
 from hookkeeper.usecases.sweep_owed import move_owed
 from hookkeeper.usecases.sweep_ports import Round, SweepPorts
@@ -60,6 +61,9 @@ def sweep(*, now: datetime, config: RuntimeConfig, margins: Margins, ports: Swee
     for part in (_owed_items, _health, _tokens, _notices):
         with swept.sparing_the_rest():
             part(run, swept)
+    if swept.done["policy_waits"]:
+        with swept.sparing_the_rest():
+            _count_hosts(run, swept)
     return swept
 
 
@@ -130,11 +134,19 @@ def _ask_policy(run: Round, key: SubscriptionKey, last_attempt_at: datetime | No
         margins=run.margins,
         subscriptions=ports.subscriptions,
         health=ports.health,
+        fuse=ports.fuse,
         ledger=ports.ledger,
         notices=ports.notices,
         ids=ports.ids,
     )
     return str(ruled.ruling)
+
+
+def _count_hosts(run: Round, swept: Swept) -> None:
+    """What the fuse's share is of, now that verdicts wait for it."""
+    ports = run.ports
+    counting = CountPorts(access=ports.access, subscriptions=ports.subscriptions, fuse=ports.fuse)
+    swept.done["hosts_counted"] += count_hosts(now=run.now, rules=run.config.fuse, ports=counting) or 0
 
 
 def _start(run: Round, health: Health) -> None:

@@ -5,7 +5,9 @@ from datetime import datetime
 
 from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.ports import (
+    Access,
     Archive,
+    Fuse,
     HealthStore,
     Ids,
     Lanes,
@@ -22,7 +24,9 @@ class SweepPorts:
     """All that the sweep needs from outside."""
 
     subscriptions: Subscriptions
+    access: Access
     health: HealthStore
+    fuse: Fuse
     ledger: Ledger
     archive: Archive
     lanes: Lanes
