@@ -7,7 +7,17 @@ from datetime import datetime, timedelta
 import pytest
 from hookkeeper.domain.circuit import CircuitRules, closed, fed, opened, trial_failed, trial_taken
 from hookkeeper.domain.health import Health
-from hookkeeper.domain.recovery import HOLDING, Cursor, RecoveryKind, RecoveryStatus, Window, joined
+from hookkeeper.domain.recovery import (
+    HOLDING,
+    Cursor,
+    RecoveryKind,
+    RecoveryStatus,
+    Rounds,
+    Tally,
+    Window,
+    joined,
+)
+from hookkeeper.domain.replay import Only, Replay
 from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import SubscriptionKey
 
@@ -248,6 +258,31 @@ def test_counts_add_up(stores: Stores) -> None:
     found = stores.recoveries.get(a_scope(), a_recovery().id)
     assert found is not None
     assert (found.succeeded, found.failed, found.troubled) == (6, 3, 3)
+
+
+def test_what_a_recovery_sent_is_known_each_event_once_and_each_recovery_s_own(stores: Stores) -> None:
+    mine = {f"evt_{n:060d}" for n in range(12_000)}
+    stores.recoveries.note_sent(a_key(), "rec_1", sorted(mine), now=NOW)
+    stores.recoveries.note_sent(a_key(), "rec_1", ["evt_again", sorted(mine)[0]], now=NOW + HOUR)
+    stores.recoveries.note_sent(a_key(), "rec_2", ["evt_2"], now=NOW)
+    assert stores.recoveries.sent_by(a_key(), "rec_1") == mine | {"evt_again"}
+    assert stores.recoveries.sent_by(a_key(), "rec_2") == {"evt_2"}
+    assert stores.recoveries.sent_by(a_key(), "rec_3") == set()
+
+
+def test_a_replay_s_plan_comes_back_as_it_was_asked(stores: Stores) -> None:
+    health = stores.have(a_subscription()).health
+    replay = Replay(start=NOW - HOUR, until=NOW, only=Only.ALL, event_types=("invoice.*", "order.paid"))
+    asked = a_recovery(
+        kind=RecoveryKind.REPLAY,
+        replay=replay,
+        replay_cursor=Cursor(NOW, "evt_1"),
+        tally=Tally(after="evt_1", succeeded=3),
+    )
+    lock = a_lock(asked, rounds=Rounds(last_at=NOW, rest=HOUR))
+    assert stores.health.write_lock(health, lock, asked)
+    assert stores.recoveries.get(a_scope(), asked.id) == asked
+    assert stores.standing(a_key()).health.recovery == lock
 
 
 def test_recoveries_are_listed_newest_first_each_subscription_its_own(stores: Stores) -> None:

@@ -4,12 +4,24 @@ Attributes are named as the domain's fields. The counters are attributes of thei
 sequence ADDs to them and nobody reads, reckons and writes (F37). `due_at` is when the sweep must look.
 """
 
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from hookkeeper.adapters.dynamodb import Backoff, Item, decoded, encoded, expiry, moment, prefix
+from hookkeeper.adapters.dynamodb import (
+    Backoff,
+    Item,
+    batch_put,
+    decoded,
+    encoded,
+    expiry,
+    micros,
+    moment,
+    pages,
+    prefix,
+)
 from hookkeeper.adapters.dynamodb_due import due_keys, listed_keys, read_all
 from hookkeeper.adapters.dynamodb_expressions import (
     Expression,
@@ -30,6 +42,7 @@ from hookkeeper.adapters.dynamodb_keys import (
 from hookkeeper.adapters.dynamodb_notices import notice_item
 from hookkeeper.adapters.dynamodb_records import record, restored
 from hookkeeper.domain.circuit import Circuit
+from hookkeeper.domain.delivery import LEDGER_LIFE
 from hookkeeper.domain.errors import OwnFaultError
 from hookkeeper.domain.health import FAILURES, Health, Streak
 from hookkeeper.domain.notice import Notice
@@ -42,6 +55,10 @@ from hookkeeper.ports import HealthEffect
 RECOVERY_LIFE = timedelta(days=90)
 """A recovery's report stays beside the notices that told of it; none runs longer than retention."""
 
+IDS_PER_PART = 5_000
+"""Of at most 64 characters: 325 KB before compression, and an item may have 400 KB."""
+
+_SENT = "sent#"
 _KIND = "health"
 _HEALTH_APART = frozenset({"key", "streaks"})
 _REWRITTEN = ("circuit", "outage_from", "recovery", "check_at")
@@ -176,7 +193,11 @@ def recovery_step(table: str, recovery: Recovery) -> Step:
 
 
 def _recovery_key(scope: Scope, recovery_id: str) -> Item:
-    return encoded({"pk": f"{prefix(scope)}rec#{recovery_id}", "sk": "rec"})
+    return encoded({"pk": _recovery_partition(scope, recovery_id), "sk": "rec"})
+
+
+def _recovery_partition(scope: Scope, recovery_id: str) -> str:
+    return f"{prefix(scope)}rec#{recovery_id}"
 
 
 def _listing(key: SubscriptionKey) -> str:
@@ -376,3 +397,38 @@ class DynamoDBRecoveries:
         update_item(
             self._client, self._table, _recovery_key(key.scope, recovery_id), expression, self._backoff
         )
+
+    def note_sent(
+        self, key: SubscriptionKey, recovery_id: str, event_ids: Sequence[str], *, now: datetime
+    ) -> None:
+        """One item for thousands of ids, beside the record: nothing, against what sending them costs."""
+        distinct = sorted(set(event_ids))
+        parts = [distinct[start : start + IDS_PER_PART] for start in range(0, len(distinct), IDS_PER_PART)]
+        items = [
+            encoded(
+                {
+                    "pk": _recovery_partition(key.scope, recovery_id),
+                    "sk": f"{_SENT}{micros(now):016d}#{number:04d}",
+                    "ids": zlib.compress("\n".join(ids).encode()),
+                    "ttl": expiry(now, LEDGER_LIFE),
+                }
+            )
+            for number, ids in enumerate(parts)
+        ]
+        if batch_put(self._client, self._table, items, self._backoff):
+            raise OwnFaultError(f"what {recovery_id} sends was not noted")
+
+    def sent_by(self, key: SubscriptionKey, recovery_id: str) -> Set[str]:
+        ids: set[str] = set()
+        for page in pages(
+            self._client,
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk AND begins_with(sk, :sent)",
+            ExpressionAttributeValues=encoded(
+                {":pk": _recovery_partition(key.scope, recovery_id), ":sent": _SENT}
+            ),
+            ConsistentRead=True,
+        ):
+            for item in page:
+                ids.update(zlib.decompress(decoded(item)["ids"]).decode().split("\n"))
+        return ids
