@@ -130,6 +130,7 @@ class Tally:
     succeeded: int = 0
     failed: int = 0
     expired: int = 0
+    discarded: int = 0
     under_way: int = 0
 
 

@@ -33,6 +33,11 @@ class Replay:
         """Whether what succeeded is sent once more."""
         return self.only is Only.ALL
 
+    @property
+    def reads_archive(self) -> bool:
+        """Whether what the ledger has no owed item of can be part of it."""
+        return self.only is not Only.FAILED
+
     def covers(self, *, archived_at: datetime, event_type: str) -> bool:
         """Whether an event is within the window and of its types."""
         return self.start <= archived_at <= self.until and matches(self.event_types, event_type)

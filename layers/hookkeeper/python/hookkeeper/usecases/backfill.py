@@ -15,11 +15,13 @@ from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.domain.delivery import Owed, Parcel
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import NoticeKind
-from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus
+from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus, Tally
 from hookkeeper.domain.tenancy import SubscriptionKey
-from hookkeeper.usecases.canaries import PAUSE_CHECK, look_at_canaries
+from hookkeeper.usecases.ahead import count_ahead
+from hookkeeper.usecases.canaries import LOOK_AGAIN, look_at_canaries
 from hookkeeper.usecases.owed import Found, find_owed, on_its_way, own_items
 from hookkeeper.usecases.recovery_run import AT_ONCE, BackfillPorts, Run, Sliced
+from hookkeeper.usecases.tally import count_on, is_patient, repeats
 
 __all__ = ["BackfillPorts", "Sliced", "backfill"]
 
@@ -37,6 +39,7 @@ def backfill(
     config: RuntimeConfig,
     margins: Margins,
     ports: BackfillPorts,
+    by_sweep: bool = False,
 ) -> Sliced:
     """Take one step of the recovery; safe to repeat, and to run after the recovery has ended."""
     standing = ports.subscriptions.standing(key)
@@ -47,9 +50,9 @@ def backfill(
     if not lock.held or not lock.is_present(recovery_id, generation):
         _close_record(standing.health, recovery, now, ports)
         return Sliced(None, recovery=recovery)
-    run = Run(standing, recovery, ports.subscriptions.filters(key), now, config, margins, ports)
+    run = Run(standing, recovery, ports.subscriptions.filters(key), now, config, margins, ports, by_sweep)
     if lock.status is RecoveryStatus.PAUSED:
-        return run.stay(PAUSE_CHECK)
+        return Sliced(None, recovery=recovery)
     if run.health.circuit.open_until is not None:
         wait = max(run.health.circuit.open_until - now, OPEN_CIRCUIT_CHECK)
         return run.stay(wait, replace(recovery, flowing=False, canaries=()))
@@ -75,10 +78,15 @@ def _close_record(health: Health, recovery: Recovery, now: datetime, ports: Back
 
 def _next_slice(run: Run) -> Sliced:
     recovery = _paced(run)
+    if _sets_out(recovery) and run.lock.rounds.next_at(run.now) > run.now:
+        return run.stay(run.lock.rounds.next_at(run.now) - run.now, recovery)
     found = find_owed(run, _most(run, recovery))
-    if not found.parcels and found.windows == run.lock.windows:
-        return _finish_or_wait(run, recovery)
-    return _send(run, recovery, found)
+    return _send(run, recovery, found) if found.moves(run) else _finish_or_wait(run, recovery)
+
+
+def _sets_out(recovery: Recovery) -> bool:
+    """Whether canaries come next of a recovery that nobody asked for: a flapping endpoint has its rest."""
+    return recovery.kind is RecoveryKind.AUTOMATIC and not recovery.flowing
 
 
 def _paced(run: Run) -> Recovery:
@@ -109,21 +117,37 @@ def _send(run: Run, recovery: Recovery, found: Found) -> Sliced:
     parcels = [
         replace(parcel, at=run.now + offset) for parcel, offset in zip(found.parcels, offsets, strict=True)
     ]
+    if parcels:
+        ids = [parcel.key.event_id for parcel in parcels]
+        run.ports.recoveries.note_sent(recovery.key, recovery.id, ids, now=run.now)
     refused = run.ports.lanes.send(parcels, delays=offsets)
     _mark(run, parcels, found.items, refused)
     if refused:
         return run.stay(REFUSED_CHECK)
     ends_in = offsets[-1] + AT_ONCE if offsets else timedelta(0)
+    sent = recovery.sent + len(parcels)
+    ahead = recovery.found if recovery.flowing or not parcels else sent + count_ahead(run, found)
     moved = replace(
         recovery,
-        found=recovery.found + len(parcels),
-        sent=recovery.sent + len(parcels),
+        found=max(ahead, sent),
+        sent=sent,
         expired=recovery.expired + run.expired,
         next_slice_at=run.now + ends_in if parcels else None,
         canaries=() if recovery.flowing else tuple(parcel.key.event_id for parcel in parcels),
+        replay_cursor=found.replay_cursor,
+        sent_until=run.now + ends_in if parcels else recovery.sent_until,
+        tally=None,
     )
-    kept = run.keep(moved, RecoveryStatus.RUNNING, windows=found.windows, flowing=True)
-    return Sliced(max(ends_in, AT_ONCE) if kept else AT_ONCE, sent=len(parcels), recovery=kept or recovery)
+    wait = max(ends_in, AT_ONCE)
+    kept = run.keep(
+        moved,
+        RecoveryStatus.RUNNING,
+        windows=found.windows,
+        rounds=run.lock.rounds.set_out(run.now) if parcels and _sets_out(recovery) else None,
+        wait=wait,
+        flowing=True,
+    )
+    return Sliced(wait if kept else AT_ONCE, sent=len(parcels), recovery=kept or recovery)
 
 
 def _mark(
@@ -142,14 +166,41 @@ def _mark(
 
 
 def _finish_or_wait(run: Run, recovery: Recovery) -> Sliced:
-    """Done when every window is read to its end, and no owed item is left that this recovery should send."""
-    unread = [window.end + run.margins.outage for window in run.lock.windows]
-    if unread and max(unread) > run.now:
-        return run.stay(max(unread) - run.now, recovery)
+    """Done when every window is read to its end, no owed item is left, and all that was sent has ended."""
+    recovery = replace(recovery, expired=recovery.expired + run.expired)
+    ends = [window.end for window in run.lock.windows]
+    if recovery.replay is not None and recovery.replay.reads_archive:
+        ends.append(recovery.replay.until)
+    if ends and max(ends) + run.margins.outage > run.now:
+        return run.stay(max(ends) + run.margins.outage - run.now, recovery)
     left = next(own_items(run), None)
     if left is not None:
         return run.stay(IN_FLIGHT_CHECK if on_its_way(run, left) else AT_ONCE, recovery)
-    done = replace(recovery, ended_at=run.now, expired=recovery.expired + run.expired)
+    tally, complete = count_on(run)
+    if not complete:
+        return run.stay(AT_ONCE, replace(recovery, tally=tally))
+    if is_patient(run, tally):
+        return run.stay(LOOK_AGAIN, replace(recovery, tally=None))
+    if tally.under_way and repeats(recovery):
+        again = replace(recovery, replay_cursor=None, passes=recovery.passes + 1, tally=None)
+        return run.stay(AT_ONCE, again)
+    return _finish(run, recovery, tally)
+
+
+def _finish(run: Run, recovery: Recovery, tally: Tally) -> Sliced:
+    """The end: the last numbers and the release of the lock, if no window has joined since it was read."""
+    sent = tally.succeeded + tally.failed + tally.under_way + tally.discarded
+    expired = recovery.expired + tally.expired
+    done = replace(
+        recovery,
+        ended_at=run.now,
+        found=sent + expired,
+        sent=sent,
+        succeeded=tally.succeeded,
+        failed=tally.failed,
+        expired=expired,
+        tally=tally,
+    )
     notice = None
     if done.kind is RecoveryKind.REENABLE:
         notice = run.notice(NoticeKind.RECOVERED, dedupe=done.id, recovery=done)

@@ -18,7 +18,6 @@ AFTER_FAILURE = timedelta(minutes=1)
 
 LONGEST_AFTER_FAILURE = timedelta(hours=1)
 FAIL_AT_MOST = 3
-PAUSE_CHECK = timedelta(minutes=5)
 
 
 def look_at_canaries(run: Run) -> Sliced:
@@ -54,10 +53,11 @@ def _end(run: Run, delivery: Delivery | None) -> bool | None:
     """Whether a canary arrived, or was attempted in vain; None while it is on its way."""
     if delivery is None:
         return None
-    if delivery.final:
-        return True
     sent_at = run.recovery.next_slice_at or run.recovery.started_at
     attempted = bool(delivery.attempts) and delivery.attempts[-1].at >= sent_at - LOOK_AGAIN
+    if delivery.final:
+        repeated = run.recovery.replay is not None and run.recovery.replay.again
+        return True if attempted or not repeated else None
     return False if attempted else None
 
 
@@ -72,4 +72,4 @@ def _failed(run: Run, recovery: Recovery) -> Sliced:
         NoticeKind.RECOVERY_PAUSED, dedupe=f"{recovery.id}-{recovery.generation}", recovery=recovery
     )
     kept = run.keep(recovery, RecoveryStatus.PAUSED, notice=notice)
-    return Sliced(AT_ONCE if kept is None else PAUSE_CHECK, recovery=kept or run.recovery)
+    return Sliced(AT_ONCE if kept is None else None, recovery=kept or run.recovery)

@@ -7,7 +7,14 @@ from datetime import datetime, timedelta
 from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import Notice, NoticeKind
-from hookkeeper.domain.recovery import LEASE, Recovery, RecoveryLock, RecoveryStatus, Window
+from hookkeeper.domain.recovery import (
+    LEASE,
+    Recovery,
+    RecoveryLock,
+    RecoveryStatus,
+    Rounds,
+    Window,
+)
 from hookkeeper.domain.subscription import FilterChange
 from hookkeeper.ports import (
     Archive,
@@ -59,6 +66,7 @@ class Run:
     config: RuntimeConfig
     margins: Margins
     ports: BackfillPorts
+    by_sweep: bool = False
     expired: int = 0
 
     @property
@@ -84,31 +92,40 @@ class Run:
         status: RecoveryStatus | None = None,
         *,
         windows: tuple[Window, ...] | None = None,
+        rounds: Rounds | None = None,
+        wait: timedelta = timedelta(0),
         flowing: bool = False,
         notice: Notice | None = None,
     ) -> Recovery | None:
         """Write the record, and the lock with its lease renewed, in a new status or as it was.
 
+        A paused recovery has no lease: nobody but a person takes it up again. One that the sweep takes step
+        by step has it for the `wait` until the next.
+
         None where someone else has changed the lock since it was read, or, `flowing`, where the subscription
         is not active with its circuit closed.
         """
         kept = recovery if status is None else replace(recovery, status=status)
+        lease_until = self.now + (wait if self.by_sweep else LEASE)
+        over = kept.ended_at is not None or kept.status is RecoveryStatus.PAUSED
         lock = replace(
             self.lock,
             version=self.lock.version + 1,
             status=self.lock.status if status is None else status,
             windows=self.lock.windows if windows is None else windows,
-            lease_until=None if kept.ended_at else self.now + LEASE,
+            rounds=rounds or self.lock.rounds,
+            lease_until=None if over else lease_until,
         )
         won = self.ports.health.write_lock(self.health, lock, kept, flowing=flowing, notice=notice)
         return kept if won else None
 
     def stay(self, wait: timedelta, recovery: Recovery | None = None) -> Sliced:
         """Come back later; at once where someone else has changed the lock."""
-        kept = self.keep(recovery or self.recovery)
+        wait = min(wait, LONGEST_WAIT)
+        kept = self.keep(recovery or self.recovery, wait=wait)
         if kept is None:
             return Sliced(AT_ONCE, recovery=self.recovery)
-        return Sliced(min(wait, LONGEST_WAIT), recovery=kept)
+        return Sliced(wait, recovery=kept)
 
     def notice(self, kind: NoticeKind, *, dedupe: str, recovery: Recovery) -> Notice:
         """What the owner is told of the recovery's numbers."""
