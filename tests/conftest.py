@@ -26,11 +26,9 @@ settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("integration") or item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.xdist_group("embedded-aws"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.get_closest_marker("integration") or item.get_closest_marker("browser"):
+        item.add_marker(pytest.mark.xdist_group("embedded-aws"))
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
