@@ -93,12 +93,7 @@ class Monitoring(Construct):
         )
         self._alarm(
             "FuseBlown",
-            cloudwatch.MathExpression(
-                expression="FILL(asked, 0) + FILL(swept, 0)",
-                using_metrics={"asked": _own("FuseBlown", "deliver"), "swept": _own("FuseBlown", "sweep")},
-                label="Verdicts that wait",
-                period=_FIVE_MINUTES,
-            ),
+            _own("FuseBlown", "sweep"),
             above=0,
             says="Suspensions wait at the fuse: too many hosts at once, or our own fault (resolver, route, "
             "keys). Nothing is lost and no customer is blamed meanwhile. Look at fuse.blown in the logs.",

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.fuse import FuseRules
 from hookkeeper.domain.health import PRESETS, AutoSuspend, Limit
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.runtime_document import RuntimeDocument
@@ -111,3 +112,41 @@ def test_a_tenant_may_be_held_to_a_new_preset() -> None:
 def test_a_mistake_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         RuntimeDocument.model_validate(document)
+
+
+def test_the_fuse_can_be_set_and_its_canary_silenced() -> None:
+    fuse = config(
+        {
+            "fuse": {
+                "least_hosts": 3,
+                "share_of_hosts": 0.1,
+                "span_seconds": 60,
+                "canary_url": "https://Status.Example.com:443",
+            }
+        }
+    ).fuse
+    assert fuse == FuseRules(
+        least_hosts=3,
+        share_of_hosts=0.1,
+        span=timedelta(seconds=60),
+        canary_url="https://status.example.com/",
+    )
+    assert config({"fuse": {"least_hosts": 9}}).fuse.canary_url == FuseRules().canary_url
+    assert config({"fuse": {"canary_url": None}}).fuse.canary_url is None
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"fuse": {"least_hosts": 0}},
+        {"fuse": {"least_hosts": 501}},
+        {"fuse": {"share_of_hosts": 0}},
+        {"fuse": {"share_of_hosts": 1.1}},
+        {"fuse": {"canary_url": "http://status.example.com"}},
+        {"fuse": {"canary_url": "https://192.0.2.1/"}},
+        {"subscription_policies": {"sub_1": "lenient"}},
+    ],
+)
+def test_a_fuse_or_an_override_that_cannot_be_is_refused(document: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        config(document)

@@ -1,4 +1,4 @@
-"""The fuse counts distinct hosts, latches on evidence against ourselves, and opens again when that has passed."""
+"""The fuse counts distinct hosts, latches on evidence against ourselves, and opens when that has passed."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -41,7 +41,8 @@ def named(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "active_hosts, limit", [(0, 5), (100, 5), (119, 5), (120, 6), (500, 25), (10_000, 500), (10**6, MOST_HOSTS)]
+    "active_hosts, limit",
+    [(0, 5), (100, 5), (119, 5), (120, 6), (500, 25), (10_000, 500), (10**6, MOST_HOSTS)],
 )
 def test_a_span_takes_five_hosts_or_one_in_twenty(active_hosts: int, limit: int) -> None:
     assert RULES.limit(active_hosts) == limit

@@ -145,3 +145,17 @@ def test_mail_is_sent_as_the_sender_alone(prod: Any) -> None:
     (grant,) = (g for g in prod.grants() if "ses:SendEmail" in g.actions)
     assert grant.role == prod.role_of("Notify")
     assert all(":identity/" in r or ":configuration-set/" in r for r in grant.resources)
+
+
+def test_who_suspends_reads_and_writes_the_fuse_and_nothing_beside_it_in_its_table(prod: Any) -> None:
+    access = _table(prod, "Access")
+    for function in ("Deliver", "Sweep"):
+        held = {
+            (action, tuple(grant.conditions["ForAllValues:StringLike"]["dynamodb:LeadingKeys"]))
+            for grant in prod.grants(prod.role_of(function))
+            if access in grant.resources
+            for action in grant.actions
+        }
+        fuse = {("dynamodb:GetItem", ("fuse",)), ("dynamodb:UpdateItem", ("fuse",))}
+        assert held - {("dynamodb:BatchGetItem", ("tenant#*",))} == fuse
+        assert (held == fuse) is (function == "Deliver"), "the sweep counts the hosts of all tenants"

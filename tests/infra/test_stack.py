@@ -107,7 +107,7 @@ def test_what_the_functions_count_themselves_wakes_someone(prod: Any) -> None:
     own = {
         a["MetricName"] for a in prod.of("AWS::CloudWatch::Alarm").values() if a["Namespace"] == "Hookkeeper"
     }
-    assert own == {"OwnFaults", "Suspensions"}
+    assert own == {"OwnFaults", "Suspensions", "FuseBlown"}
 
 
 def test_every_alarm_reaches_the_topic(prod: Any) -> None:

@@ -113,7 +113,8 @@ def _kept_waiting(present: Health, found: Passage, now: datetime, health: Health
     if found is Passage.UNPROVEN:
         _clear_check(present, now, health)
         return Ruling.UNPROVEN
-    health.set_check(present.key, epoch=present.epoch, check_at=now + ASKED_AGAIN_AFTER)
+    if present.check_at is None or present.check_at <= now:
+        health.set_check(present.key, epoch=present.epoch, check_at=now + ASKED_AGAIN_AFTER)
     return Ruling.WAITS
 
 
