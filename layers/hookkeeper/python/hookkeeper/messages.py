@@ -16,13 +16,13 @@ MAX_INLINE_BODY_BYTES = 64 * 1024
 class Message(BaseModel):
     """Strict and frozen; an unknown version fails and waits for the deploy that knows it (F54)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     v: Literal[1] = 1
 
 
 class PointerMessage(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     object_key: str
     offset: int
@@ -190,7 +190,7 @@ class RecoveryState(BaseModel):
     added by the state machine to what every task gets.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     tenant: str
     mode: Mode
