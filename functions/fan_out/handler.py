@@ -11,7 +11,7 @@ from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBRoutes
 from hookkeeper.adapters.s3_archive import S3Archive
 from hookkeeper.adapters.sqs_lanes import SqsLanes
 from hookkeeper.adapters.sqs_queues import SqsPages, SqsRejected
-from hookkeeper.domain.errors import InvalidInputError
+from hookkeeper.domain.errors import InvalidInputError, OwnFaultError
 from hookkeeper.event_in import content_hash, parse_event
 from hookkeeper.messages import FanOutPage, is_page
 from hookkeeper.settings import FanOutSettings
@@ -36,34 +36,40 @@ ports = FanOutPorts(
 
 @metrics.log_metrics
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    failures: list[str] = []
-    incoming: dict[str, Incoming] = {}
-    bodies = {record["messageId"]: record["body"] for record in event["Records"]}
-    for record in event["Records"]:
-        message_id = record["messageId"]
-        try:
-            if is_page(record["body"]):
-                page = FanOutPage.model_validate_json(record["body"])
-                if lanes.send(page.parcels()):
-                    failures.append(message_id)
-                continue
-            incoming[message_id] = _incoming(record)
-        except InvalidInputError as error:
-            _reject(bodies[message_id], error.code, f"{error.pointer} {error.detail}".strip())
+def handler(event: dict[str, Any], _: Any) -> dict[str, Any]:
+    records = {record["messageId"]: record for record in event["Records"]}
+    incoming, back = _sift(records)
     fanned = fan_out(list(incoming.values()), now=datetime.now(UTC), ports=ports)
     for message_id, taken in zip(incoming, fanned.taken, strict=True):
         metrics.add_metric(f"Events_{taken}", MetricUnit.Count, 1)
         if taken is Taken.CONFLICT:
-            _reject(bodies[message_id], "conflict", "its id was used for another event")
+            back += _rejected(records[message_id], "conflict", "its id was used for another event")
         elif taken is Taken.AGAIN:
-            failures.append(message_id)
+            back.append(message_id)
     metrics.add_metric("DeliveriesQueued", MetricUnit.Count, fanned.matches)
     logger.info(
         "events.fanned_out",
-        extra={"received": len(bodies), "matches": fanned.matches, "handed_back": len(failures)},
+        extra={"received": len(records), "matches": fanned.matches, "handed_back": len(back)},
     )
-    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in failures]}
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in back]}
+
+
+def _sift(records: dict[str, dict[str, Any]]) -> tuple[dict[str, Incoming], list[str]]:
+    """The events, and which messages come back; pages of ours are queued, and invalid input is rejected."""
+    incoming: dict[str, Incoming] = {}
+    back: list[str] = []
+    for message_id, record in records.items():
+        try:
+            if not is_page(record["body"]):
+                incoming[message_id] = _incoming(record)
+            elif not _enqueued(record):
+                back.append(message_id)
+        except InvalidInputError as error:
+            back += _rejected(record, error.code, f"{error.pointer} {error.detail}".strip())
+        except Exception:  # one message's edge: it comes back, its neighbours go on
+            logger.exception("message.not_understood", extra={"message_id": message_id})
+            back.append(message_id)
+    return incoming, back
 
 
 def _incoming(record: dict[str, Any]) -> Incoming:
@@ -76,8 +82,21 @@ def _incoming(record: dict[str, Any]) -> Incoming:
     return Incoming(event, content_hash(event))
 
 
-def _reject(body: str, code: str, reason: str) -> None:
-    """Invalid input never vanishes: it lies in the rejected queue with its reason."""
-    rejected.send(body, reason=f"{code}: {reason}")
+def _enqueued(record: dict[str, Any]) -> bool:
+    """Whether the queue has every delivery of a page of ours."""
+    return not lanes.send(FanOutPage.model_validate_json(record["body"]).parcels())
+
+
+def _rejected(record: dict[str, Any], code: str, reason: str) -> list[str]:
+    """Put invalid input where it does not vanish; answers the message's id where that failed.
+
+    Its reason stands there alone, since it may name what the input holds.
+    """
+    try:
+        rejected.send(record["body"], reason=f"{code}: {reason}")
+    except OwnFaultError:
+        logger.exception("event.not_rejected", extra={"message_id": record["messageId"], "code": code})
+        return [record["messageId"]]
     metrics.add_metric("EventsRejected", MetricUnit.Count, 1)
-    logger.warning("event.rejected", extra={"code": code, "reason": reason})
+    logger.warning("event.rejected", extra={"message_id": record["messageId"], "code": code})
+    return []

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import boto3
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
 from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
@@ -28,8 +29,15 @@ from hookkeeper.usecases.backfill import BackfillPorts, backfill
 STEPS_AT_MOST = 1_500
 """Slices of one execution: each is about eleven history events, and 20,000 is where a new one begins."""
 
+_TOLD = {
+    *("tenant", "mode", "subscription_id", "kind", "recovery_id", "generation", "execution"),
+    *("passed", "status_code", "error", "steps", "next", "wait_seconds"),
+}
+"""What the log says of a state: neither its nonce nor a person's address."""
+
 settings = RecoverSettings.load()
 logger = Logger(service="recover", level=settings.log_level)
+metrics = Metrics(namespace="Hookkeeper", service="recover")
 dynamodb = boto3.client("dynamodb")
 runtime = AppConfigRuntime.of(settings)
 margins = Margins(outage=settings.margin)
@@ -61,16 +69,13 @@ ports = BackfillPorts(
 )
 
 
+@metrics.log_metrics
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+def handler(event: dict[str, Any], _: Any) -> dict[str, Any]:
     action = event["action"]
     after = _ACTIONS[action](_state(event), datetime.now(UTC))
-    logger.info(
-        f"recovery.{action}",
-        extra=after.model_dump(
-            include={"tenant", "mode", "subscription_id", "recovery_id", "generation", "next", "wait_seconds"}
-        ),
-    )
+    metrics.add_metric("RecoverySteps", MetricUnit.Count, 1)
+    logger.info("recovery.stepped", extra={"action": action} | after.model_dump(include=_TOLD, mode="json"))
     return after.model_dump(mode="json")
 
 
@@ -163,6 +168,7 @@ def _slice(state: RecoveryState, now: datetime) -> RecoveryState:
         margins=margins,
         ports=ports,
     )
+    metrics.add_metric("BackfillSent", MetricUnit.Count, sliced.sent)
     steps = state.steps + 1
     if sliced.wait is None:
         return state.model_copy(update={"next": "end", "steps": steps})
@@ -171,7 +177,7 @@ def _slice(state: RecoveryState, now: datetime) -> RecoveryState:
     return state.model_copy(update={"next": onward, "wait_seconds": wait, "steps": steps})
 
 
-def _continue(state: RecoveryState, now: datetime) -> RecoveryState:
+def _continue(state: RecoveryState, _: datetime) -> RecoveryState:
     """Go on in a new execution, whose history is empty; its first state takes the lock over."""
     workflow.start(
         state.key(),

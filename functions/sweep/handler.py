@@ -64,7 +64,7 @@ ports = SweepPorts(
 
 @metrics.log_metrics
 @logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
+def handler(_event: dict[str, Any], _context: Any) -> dict[str, int]:
     swept = sweep(now=datetime.now(UTC), config=runtime.current(), margins=margins, ports=ports)
     done = swept.done
     metrics.add_metric("SweepRuns", MetricUnit.Count, 1)

@@ -1,24 +1,32 @@
 """Cold starts: a function's environment on AWS in this process, and its handler executed from its file."""
 
-import importlib.util
 import io
-import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore import loaders
 from hookkeeper.settings import Settings
 
 from tests.contracts.conftest import Aws, aws
+from tests.functions import cold
 
 __all__ = ["aws"]
 
 ROOT = Path(__file__).parents[2]
 REGION = "us-east-1"
-_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _models_are_read_once() -> Iterator[None]:
+    """moto gives every test a new session, and each would parse botocore's models anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loaders, "create_loader", cache(loaders.create_loader))
+        yield
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,11 @@ class Started:
         json.dumps(answer)
         return dict(answer)
 
+    def lines(self, message: str) -> list[dict[str, Any]]:
+        """What was logged under this message."""
+        logged = [json.loads(line) for line in self.log.getvalue().splitlines()]
+        return [line for line in logged if line["message"] == message]
+
 
 ColdStart = Callable[[str, Settings], Started]
 
@@ -57,12 +70,7 @@ def cold_start(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> ColdStart:  # noqa:
         monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
         for name, value in settings.environment().items():
             monkeypatch.setenv(name, value)
-        path = ROOT / "functions" / verb / "handler.py"
-        spec = importlib.util.spec_from_file_location(f"{verb}_handler_{next(_numbers)}", path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = cold.cold_start(verb)
         log = io.StringIO()
         module.logger.registered_handler.setStream(log)
         return Started(module, log)
