@@ -783,3 +783,12 @@ def test_a_recovery_that_is_not_there_has_nothing_to_do() -> None:
     core = Core()
     core.subscribe(health=a_health(recovery=a_lock()))
     assert core.slice(KEY).wait is None
+
+
+def test_what_may_have_been_routed_right_after_the_first_activation_is_owed_too() -> None:
+    """An outage that follows at once must not swallow it."""
+    core = recovering()
+    core.world.subscriptions[KEY] = replace(core.present(KEY), first_active_at=NOW - 80 * MINUTE)
+    routed = archived(core, 1, at=NOW - 80 * MINUTE - 9 * SECOND)
+    core.slice(KEY)
+    assert sent(core) == routed

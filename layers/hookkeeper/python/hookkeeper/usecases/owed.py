@@ -12,7 +12,7 @@ from hookkeeper.domain.event import ArchivedEvent
 from hookkeeper.domain.ledger import ended
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import Cursor, RecoveryKind, Window
-from hookkeeper.domain.subscription import matched_since, owed_from
+from hookkeeper.domain.subscription import owes
 from hookkeeper.domain.tenancy import DeliveryKey
 from hookkeeper.ports import Settlement
 from hookkeeper.usecases.fan_out import MAX_INLINE_BODY_BYTES
@@ -209,7 +209,7 @@ def _owed_of(run: Run, chunk: Sequence[ArchivedEvent]) -> Mapping[str, Parcel]:
 
     What the ledger knows is either over or held by an owed item.
     """
-    known, events = _known(run, [event for event in chunk if _matches(run, event)])
+    known, events = _known(run, [event for event in chunk if _owes(run, event)])
     return {e.event.id: _fresh_parcel(run, e, None) for e in events if e.event.id not in known}
 
 
@@ -219,9 +219,7 @@ def _asked_of(run: Run, chunk: Sequence[ArchivedEvent]) -> Mapping[str, Parcel]:
     if plan is None:
         return {}
     covered = [
-        e
-        for e in chunk
-        if plan.covers(archived_at=e.archived_at, event_type=e.event.type) and _matches(run, e)
+        e for e in chunk if plan.covers(archived_at=e.archived_at, event_type=e.event.type) and _owes(run, e)
     ]
     known, events = _known(run, covered)
     due = [e for e in events if _is_asked(run, known.get(e.event.id), again=plan.again)]
@@ -252,15 +250,9 @@ def _known(
     return {delivery_key.event_id: record for delivery_key, record in records.items()}, present
 
 
-def _matches(run: Run, event: ArchivedEvent) -> bool:
-    subscription = run.standing.subscription
-    return owed_from(subscription, archived_at=event.archived_at) and matched_since(
-        subscription,
-        run.filters,
-        event_type=event.event.type,
-        resource_id=event.event.resource_id,
-        archived_at=event.archived_at,
-    )
+def _owes(run: Run, event: ArchivedEvent) -> bool:
+    cache = run.margins.routing_cache
+    return owes(run.standing.subscription, run.filters, event, routing_cache=cache)
 
 
 def _fresh_parcel(run: Run, event: ArchivedEvent, delivery: Delivery | None) -> Parcel:
