@@ -18,9 +18,11 @@ from hookkeeper.ports import (
     Contacts,
     EventItems,
     EventQueue,
+    HealthStore,
     Hosts,
     Idempotency,
     Ids,
+    Lanes,
     Ledger,
     Rates,
     Recoveries,
@@ -46,9 +48,11 @@ class Reach:
     """All that the API reaches. `entropy` gives so many random bytes, `cursor_key` what signs cursors."""
 
     subscriptions: Subscriptions
+    health: HealthStore
     recoveries: Recoveries
     workflow: Workflow
     ledger: Ledger
+    lanes: Lanes
     archive: Archive
     events: EventItems
     event_queue: EventQueue

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import deliveries
-import events
 import operators
 import portal_sessions
+import recoveries
 import subscriptions
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
@@ -23,6 +23,8 @@ from hookkeeper.settings import ApiSettings
 from idempotency import idempotent
 from problems import code_of, problem, register, route_of
 from wiring import reach_of
+
+import events
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
@@ -42,7 +44,7 @@ app = APIGatewayRestResolver(
     enable_validation=True, response_validation_error_http_code=500, json_body_deserializer=_strict_json
 )
 app.use(middlewares=[idempotent])
-for module in (subscriptions, events, deliveries, portal_sessions, operators):
+for module in (subscriptions, events, deliveries, recoveries, portal_sessions, operators):
     app.include_router(module.router)
 register(app, logger)
 

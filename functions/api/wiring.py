@@ -9,7 +9,7 @@ from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
 from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
 from hookkeeper.adapters.dynamodb_cursor_key import DynamoDBCursorKey
 from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
-from hookkeeper.adapters.dynamodb_health import DynamoDBRecoveries
+from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_idempotency import DynamoDBIdempotency
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
 from hookkeeper.adapters.dynamodb_rates import DynamoDBRates
@@ -20,6 +20,7 @@ from hookkeeper.adapters.ids import TypeIds
 from hookkeeper.adapters.kms_secrets import KmsSecrets
 from hookkeeper.adapters.s3_archive import S3Archive
 from hookkeeper.adapters.sfn_workflow import SfnWorkflow
+from hookkeeper.adapters.sqs_lanes import SqsLanes
 from hookkeeper.adapters.sqs_queues import SqsContacts, SqsEvents
 from hookkeeper.adapters.sts_tenant_session import TenantSession
 from hookkeeper.domain.config import Margins
@@ -39,6 +40,12 @@ def reach_of(settings: ApiSettings) -> Reach:
             audit_table=settings.audit_table,
             notices_table=settings.notices_table,
         ),
+        health=DynamoDBHealth(
+            theirs,
+            subscriptions_table=settings.subscriptions_table,
+            notices_table=settings.notices_table,
+        ),
+        lanes=SqsLanes(sqs, deliveries_queue_url=settings.deliveries_queue_url),
         recoveries=DynamoDBRecoveries(theirs, subscriptions_table=settings.subscriptions_table),
         ledger=DynamoDBLedger(
             theirs,

@@ -25,7 +25,9 @@ from tests.fakes import (
     FakeAudit,
     FakeContacts,
     FakeEventItems,
+    FakeHealthStore,
     FakeIds,
+    FakeLanes,
     FakeLedger,
     FakeRecoveries,
     FakeRuntimeConfigs,
@@ -187,7 +189,9 @@ class Bench:
         world = self.world
         return type(self.module.reach)(
             subscriptions=FakeSubscriptions(world),
+            health=FakeHealthStore(world),
             recoveries=FakeRecoveries(world),
+            lanes=FakeLanes(world),
             workflow=FakeWorkflow(world),
             ledger=self.ledger,
             archive=self.archive,

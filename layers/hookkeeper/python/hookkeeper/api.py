@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -15,6 +15,7 @@ from hookkeeper.domain.health import Health
 from hookkeeper.domain.moment import parse_rfc3339, rfc3339
 from hookkeeper.domain.outcome import MASK, Outcome
 from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus
+from hookkeeper.domain.replay import Counted, Only
 from hookkeeper.domain.subscription import DisabledReason, Profile, Status, Subscription
 from hookkeeper.domain.tenancy import Mode
 
@@ -93,6 +94,14 @@ class SubscriptionIn(Shape):
 class SubscriptionPatch(Shape):
     """PATCH /v1/subscriptions/{id}: only what is named changes."""
 
+    endpoint_url: Annotated[
+        str | None,
+        Field(
+            description="Staged as `pending_endpoint_url`; the present one receives until the new one has "
+            "echoed its challenge. The present URL takes back what was staged.",
+            examples=["https://hooks.example.com/v2"],
+        ),
+    ] = None
     event_types: list[str] | None = None
     owner_email: str | None = None
     description: str | None = None
@@ -131,6 +140,31 @@ class ReenableIn(Shape):
     rate: Annotated[
         float | None, Field(description="At most so many deliveries a second.", gt=0, le=1000)
     ] = None
+
+
+class ReplayIn(Shape):
+    """POST /v1/subscriptions/{id}/recoveries."""
+
+    since: Annotated[
+        Moment | None, Field(alias="from", description="Archived at or after it; all that is kept if absent.")
+    ] = None
+    until: Annotated[
+        Moment | None, Field(alias="to", description="Archived at or before it; now if absent.")
+    ] = None
+    only: Annotated[
+        Literal["owed", "failed", "all"],
+        Field(
+            description="`owed`: what neither succeeded nor was discarded. `failed`: what was attempted in "
+            "vain. `all`: once more what succeeded, too."
+        ),
+    ] = "owed"
+    event_types: Annotated[
+        list[str], Field(description="Types or patterns.", examples=[["invoice.paid", "order.*"]])
+    ] = ["*"]
+    rate: Annotated[
+        float | None, Field(description="At most so many deliveries a second.", gt=0, le=1000)
+    ] = None
+    dry_run: Annotated[bool, Field(description="Only count what would be sent.")] = False
 
 
 class RotateIn(Shape):
@@ -275,7 +309,9 @@ class SubscriptionOut(Shape):
     application_id: str | None = None
     resource_id: str | None
     endpoint_url: str
-    pending_endpoint_url: str | None = None
+    pending_endpoint_url: Annotated[
+        str | None, Field(description="Staged, until it has echoed its challenge or 24 hours have passed.")
+    ]
     event_types: list[str]
     secret_ref: str
     status: Status
@@ -311,13 +347,23 @@ class SubscriptionEdited(SubscriptionOut):
     event_types_in_force_at: Annotated[
         Moment | None, Field(description="From when the changed event types are in force.")
     ] = None
+    challenged: Annotated[
+        bool | None,
+        Field(description="Of a new endpoint_url; false: ask for a challenge by POST …/verification."),
+    ] = None
 
     @classmethod
     def edited(
-        cls, subscription: Subscription, profile: Profile, *, now: datetime, in_force_at: datetime | None
+        cls,
+        subscription: Subscription,
+        profile: Profile,
+        *,
+        now: datetime,
+        in_force_at: datetime | None,
+        challenged: bool | None,
     ) -> "SubscriptionEdited":
         fields = _subscription_fields(subscription, profile, now)
-        return cls(**fields, event_types_in_force_at=in_force_at)
+        return cls(**fields, event_types_in_force_at=in_force_at, challenged=challenged)
 
 
 class SubscriptionCreated(SubscriptionOut):
@@ -345,6 +391,7 @@ def _subscription_fields(subscription: Subscription, profile: Profile, now: date
         "mode": subscription.scope.mode,
         "resource_id": subscription.resource_id,
         "endpoint_url": subscription.endpoint_url,
+        "pending_endpoint_url": subscription.pending_endpoint_url,
         "event_types": list(subscription.event_types),
         "secret_ref": subscription.secret_ref,
         "status": subscription.status,
@@ -506,6 +553,34 @@ def _eta(recovery: Recovery, now: datetime) -> datetime | None:
     if recovery.status is not RecoveryStatus.RUNNING or left <= 0 or recovery.rate_per_second <= 0:
         return None
     return now + timedelta(seconds=left / recovery.rate_per_second)
+
+
+class ReplayCountedOut(Shape):
+    """What a replay would send, within what is kept. Nothing was written."""
+
+    dry_run: Literal[True] = True
+    subscription_id: str
+    since: Annotated[Moment, Field(alias="from")]
+    until: Annotated[Moment, Field(alias="to")]
+    only: Only
+    event_types: list[str]
+    found: int
+    complete: Annotated[bool, Field(description="False where there is more than could be counted.")]
+
+    @classmethod
+    def of(cls, counted: Counted, subscription_id: str) -> "ReplayCountedOut":
+        plan = counted.plan
+        return cls.model_validate(
+            {
+                "subscription_id": subscription_id,
+                "from": plan.start,
+                "to": plan.until,
+                "only": plan.only,
+                "event_types": list(plan.event_types),
+                "found": counted.found,
+                "complete": counted.complete,
+            }
+        )
 
 
 class AuditOut(Shape):

@@ -49,3 +49,12 @@ class Replay:
         if self.only is Only.FAILED:
             return item.status is DeliveryStatus.EXHAUSTED
         return item.status in (DeliveryStatus.EXHAUSTED, DeliveryStatus.HELD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What a replay would send; `complete` is False where there was more than could be looked at."""
+
+    plan: Replay
+    found: int
+    complete: bool
