@@ -18,7 +18,12 @@ from hookkeeper.domain.audit import AuditRecord
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Delivery, Lane, Owed, Parcel
-from hookkeeper.domain.errors import NotFoundError, OwnFaultError, SecretUnavailableError
+from hookkeeper.domain.errors import (
+    DuplicateSubscriptionError,
+    NotFoundError,
+    OwnFaultError,
+    SecretUnavailableError,
+)
 from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem, RoutePage
 from hookkeeper.domain.fuse import FuseState
 from hookkeeper.domain.health import Health, Streak
@@ -121,8 +126,7 @@ class World:
         self.subscriptions[key] = subscription
         self.health[key] = health or a_health(key=key)
         self.profiles[key] = profile or a_profile()
-        if subscription.status is not Status.REVOKED:
-            self.urls[_url_key(subscription)] = subscription.id
+        self.urls |= dict.fromkeys(_urls(subscription), subscription.id)
         return key
 
     def standing(self, key: SubscriptionKey) -> Standing | None:
@@ -188,7 +192,7 @@ class FakeSubscriptions(_Fake):
     def create(
         self, subscription: Subscription, profile: Profile, health: Health, audit: AuditRecord
     ) -> str | None:
-        holder = self.world.urls.get(_url_key(subscription))
+        holder = _holder(self.world, _urls(subscription))
         if holder is not None:
             return None if holder == subscription.id else holder
         self.world.add(replace(subscription, writer=audit.id), health, profile)
@@ -234,8 +238,8 @@ class FakeSubscriptions(_Fake):
         self.world.subscriptions[key] = replace(
             changed, version=stored.subscription.version + 1, writer=transition.audit.id
         )
-        if changed.status is Status.REVOKED:
-            self.world.urls.pop(_url_key(changed), None)
+        for url in _urls(stored.subscription) - _urls(changed):
+            self.world.urls.pop(url, None)
         self.world.health[key] = _health_after(transition, stored.health)
         _put_audit(self.world, transition.audit)
         _put_notice(self.world, transition.notice)
@@ -252,6 +256,12 @@ class FakeSubscriptions(_Fake):
             return True
         if stored.version != edit.before.version:
             return False
+        wanted = _urls(edit.after) - _urls(edit.before)
+        if holder := _holder(self.world, wanted):
+            raise DuplicateSubscriptionError(holder)
+        self.world.urls |= dict.fromkeys(wanted, stored.id)
+        for url in _urls(edit.before) - _urls(edit.after):
+            self.world.urls.pop(url, None)
         self.world.subscriptions[key] = replace(edit.after, version=stored.version + 1, writer=stored.writer)
         self.world.editors[key] = edit.audit.id
         if edit.profile is not None:
@@ -266,7 +276,7 @@ class FakeSubscriptions(_Fake):
         ended = [
             (subscription.token_expires_at, key)
             for key, subscription in self.world.subscriptions.items()
-            if subscription.status is Status.PENDING
+            if subscription.awaited_url is not None
             and subscription.token_expires_at is not None
             and subscription.token_expires_at <= now
         ]
@@ -302,7 +312,9 @@ def _may_change(transition: Transition, stored: Standing) -> bool:
         health.first_failure_at == before.health.first_failure_at
         and health.consecutive_failures >= before.health.consecutive_failures
     )
-    return same_status and same_epoch and same_lock and same_outage and streak_stands
+    same_token = stored.subscription.token_hash == before.subscription.token_hash
+    token_stands = not transition.holds_token or same_token
+    return same_status and same_epoch and same_lock and same_outage and streak_stands and token_stands
 
 
 def _merged(stored: Subscription, *, before: Subscription, after: Subscription) -> Subscription:
@@ -337,9 +349,23 @@ def _health_after(transition: Transition, stored: Health) -> Health:
     return health
 
 
-def _url_key(subscription: Subscription) -> tuple[Scope, str, str | None]:
-    path, mark, query = subscription.endpoint_url.partition("?")
+Url = tuple[Scope, str, str | None]
+
+
+def _urls(subscription: Subscription) -> set[Url]:
+    if subscription.status is Status.REVOKED:
+        return set()
+    urls = filter(None, (subscription.endpoint_url, subscription.pending_endpoint_url))
+    return {_url_key(subscription, url) for url in urls}
+
+
+def _url_key(subscription: Subscription, url: str) -> Url:
+    path, mark, query = url.partition("?")
     return subscription.scope, path.removesuffix("/") + mark + query, subscription.resource_id
+
+
+def _holder(world: World, urls: set[Url]) -> str | None:
+    return next((world.urls[url] for url in urls if url in world.urls), None)
 
 
 def _audit_key(record: AuditRecord) -> tuple[Scope, str, str]:

@@ -42,10 +42,12 @@ from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases import transition
 from hookkeeper.usecases.ask_test import ask_test
-from hookkeeper.usecases.edit_subscription import Changes, edit_subscription, editable, set_maintenance
+from hookkeeper.usecases.edit_subscription import Changes, edit_subscription, set_maintenance
 from hookkeeper.usecases.explain import explain
+from hookkeeper.usecases.guarded_edit import editable
 from hookkeeper.usecases.reenable import reenable
 from hookkeeper.usecases.rotate_secret import overlap_of, rotate_secret
+from hookkeeper.usecases.stage_url import Staging
 from hookkeeper.usecases.subscribe import Wanted, subscribe
 from hookkeeper.usecases.verify import renew_challenge, verify
 from problems import RefusedError
@@ -176,9 +178,20 @@ def change(
         config=call.reach.configs.current(),
         subscriptions=call.reach.subscriptions,
         ids=call.reach.ids,
+        staging=Staging(
+            token=_token(call),
+            rules=call.reach.host_rules,
+            hosts=call.reach.hosts,
+            rates=call.reach.rates,
+            contacts=call.reach.contacts,
+        ),
     )
     body = SubscriptionEdited.edited(
-        edited.subscription, edited.profile, now=call.now, in_force_at=edited.event_types_in_force_at
+        edited.subscription,
+        edited.profile,
+        now=call.now,
+        in_force_at=edited.event_types_in_force_at,
+        challenged=edited.challenged,
     )
     return Response(200, content_type=JSON, body=body, headers=_etag(edited.subscription))
 

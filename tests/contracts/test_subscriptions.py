@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from hookkeeper.domain.circuit import CircuitRules, closed, opened
+from hookkeeper.domain.errors import DuplicateSubscriptionError
 from hookkeeper.domain.health import Health, Streak
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import RecoveryKind, RecoveryLock, RecoveryStatus, Window
@@ -18,7 +19,7 @@ from hookkeeper.domain.subscription import (
     Trigger,
 )
 from hookkeeper.domain.tenancy import Mode
-from hookkeeper.ports import Standing, Transition
+from hookkeeper.ports import Edit, Standing, Transition
 
 from tests.builders import (
     HOUR,
@@ -552,3 +553,141 @@ def test_a_resource_s_events_reach_its_own_and_the_tenant_wide(stores: Stores) -
         return [int(i.removeprefix("sub_")) for i in ids]
 
     assert [reached(r) for r in (None, "r_1", "-", "r_9")] == [[1], [1, 2], [1, 4], [1]]
+
+
+# ── a staged endpoint ────────────────────────────────────────────────────────────────────────────
+
+STAGED = "https://new.customer.example/in"
+
+
+def staged(standing: Standing, url: str = STAGED, *, number: int = 9) -> Edit:
+    before = standing.subscription
+    after = replace(before, pending_endpoint_url=url, token_hash="e" * 64, token_expires_at=NOW + 24 * HOUR)
+    return an_edit(before, after=after, number=number, notice=a_notice(dedupe=f"version-{number}"))
+
+
+def swap(standing: Standing, *, number: int = 10) -> Transition:
+    before = standing.subscription
+    after = replace(
+        before,
+        endpoint_url=before.pending_endpoint_url or "",
+        pending_endpoint_url=None,
+        token_hash=None,
+        token_expires_at=None,
+    )
+    health = replace(standing.health, epoch=standing.health.epoch + 1, outage_from=None)
+    return a_transition(standing, after, number=number, health=health, holds_token=True, clears_streaks=True)
+
+
+def holder(stores: Stores, url: str) -> str | None:
+    """Whose the URL is: who stands in the way of another subscription for it."""
+    other = a_subscription(key=a_key(77 + len(url)), endpoint_url=url)
+    audit = an_audit_record(0, subject=other.id)
+    return stores.subscriptions.create(other, a_profile(), a_health(key=other.key), audit)
+
+
+def test_a_staged_endpoint_is_reserved_beside_the_present_one(stores: Stores) -> None:
+    standing = stores.have(a_subscription())
+    assert stores.subscriptions.edit(staged(standing))
+    present = stores.standing(standing.subscription.key).subscription
+    assert present.pending_endpoint_url == STAGED
+    assert holder(stores, STAGED) == holder(stores, present.endpoint_url) == present.id
+    assert stores.subscriptions.expired_tokens(NOW + 24 * HOUR, limit=10) == [present.key]
+    assert stores.told(present.key)
+
+
+def test_an_endpoint_that_another_has_cannot_be_staged(stores: Stores) -> None:
+    standing, other = stores.have(a_subscription()), stores.have(a_subscription(key=a_key(2)))
+    with pytest.raises(DuplicateSubscriptionError) as caught:
+        stores.subscriptions.edit(staged(standing, other.subscription.endpoint_url))
+    assert caught.value.existing_id == other.subscription.id
+    assert unchanged(stores, standing)
+    assert stores.told(standing.subscription.key) == []
+
+
+def test_staging_another_endpoint_frees_the_one_staged_before(stores: Stores) -> None:
+    standing = stores.have(a_subscription())
+    assert stores.subscriptions.edit(staged(standing))
+    again = staged(stores.standing(standing.subscription.key), STAGED + "/2", number=11)
+    assert stores.subscriptions.edit(again)
+    assert holder(stores, STAGED + "/2") == standing.subscription.id
+    assert holder(stores, STAGED) is None
+
+
+def test_staging_again_whose_answer_was_lost_is_ones_own(stores: Stores) -> None:
+    standing = stores.have(a_subscription())
+    assert stores.subscriptions.edit(staged(standing))
+    assert stores.subscriptions.edit(staged(standing))
+
+
+def test_a_swap_frees_the_old_endpoint_and_keeps_the_new_one(stores: Stores) -> None:
+    old = stores.have(a_subscription())
+    stores.subscriptions.edit(staged(old))
+    key = old.subscription.key
+    assert stores.subscriptions.transition(swap(stores.standing(key)))
+    present = stores.standing(key)
+    assert present.subscription.endpoint_url == STAGED
+    assert present.health.epoch == old.health.epoch + 1
+    assert stores.subscriptions.expired_tokens(NOW + 24 * HOUR, limit=10) == []
+    assert stores.routed(present.subscription, "any") == ["any"]
+    assert holder(stores, STAGED) == key.subscription_id
+    assert holder(stores, old.subscription.endpoint_url) is None
+
+
+def test_a_swap_loses_to_another_url_that_was_staged_meanwhile(stores: Stores) -> None:
+    standing = stores.have(a_subscription())
+    stores.subscriptions.edit(staged(standing))
+    believed = stores.standing(standing.subscription.key)
+    fresh = staged(believed, STAGED + "/2", number=11)
+    fresh = replace(fresh, after=replace(fresh.after, token_hash="d" * 64))
+    assert stores.subscriptions.edit(fresh)
+    assert not stores.subscriptions.transition(swap(believed))
+    present = stores.standing(standing.subscription.key).subscription
+    assert (present.endpoint_url, present.pending_endpoint_url) == (
+        standing.subscription.endpoint_url,
+        STAGED + "/2",
+    )
+
+
+def test_an_activation_loses_to_a_fresh_challenge(stores: Stores) -> None:
+    believed = stores.have(a_pending_subscription())
+    fresh = replace(believed.subscription, token_hash="d" * 64)
+    assert stores.subscriptions.edit(an_edit(believed.subscription, after=fresh))
+    active = replace(believed.subscription, status=Status.ACTIVE, token_hash=None, token_expires_at=None)
+    assert not stores.subscriptions.transition(a_transition(believed, active, holds_token=True))
+    assert stores.standing(believed.subscription.key).subscription.status is Status.PENDING
+
+
+def test_a_pending_subscription_s_new_endpoint_is_reserved_and_its_old_one_free(stores: Stores) -> None:
+    before = stores.have(a_pending_subscription()).subscription
+    assert stores.subscriptions.edit(an_edit(before, after=replace(before, endpoint_url=STAGED)))
+    assert holder(stores, STAGED) == before.id
+    assert holder(stores, before.endpoint_url) is None
+
+
+def test_a_revocation_frees_both_endpoints_though_one_was_staged_meanwhile(stores: Stores) -> None:
+    believed = stores.have(a_subscription())
+    stores.subscriptions.edit(staged(believed))
+    revoked = replace(believed.subscription, status=Status.REVOKED)
+    assert stores.subscriptions.transition(a_transition(believed, revoked))
+    assert stores.subscriptions.expired_tokens(NOW + 24 * HOUR, limit=10) == []
+    assert holder(stores, STAGED) is None
+    assert holder(stores, believed.subscription.endpoint_url) is None
+
+
+def test_a_suspension_keeps_what_is_staged(stores: Stores) -> None:
+    believed = stores.have(a_subscription())
+    stores.subscriptions.edit(staged(believed))
+    assert stores.subscriptions.transition(suspension(believed))
+    present = stores.standing(believed.subscription.key).subscription
+    assert (present.status, present.pending_endpoint_url) == (Status.SUSPENDED, STAGED)
+    assert stores.subscriptions.expired_tokens(NOW + 24 * HOUR, limit=10) == [present.key]
+    assert holder(stores, STAGED) == present.id
+
+
+def test_one_trailing_slash_more_is_the_same_reservation(stores: Stores) -> None:
+    standing = stores.have(a_subscription())
+    slashed = standing.subscription.endpoint_url + "/"
+    assert stores.subscriptions.edit(staged(standing, slashed))
+    assert stores.subscriptions.transition(swap(stores.standing(standing.subscription.key)))
+    assert holder(stores, standing.subscription.endpoint_url) == standing.subscription.id

@@ -406,9 +406,42 @@ def test_a_masked_header_need_not_be_sent_back(bench: Bench) -> None:
     assert bench.world.subscriptions[key].headers == {"x-a": "1", "x-c": "3"}
 
 
-def test_endpoint_url_and_status_are_not_for_patch(bench: Bench) -> None:
+def test_a_patch_stages_another_url_and_verify_puts_it_in_force(bench: Bench) -> None:
+    body = created(bench)
+    key = next(k for k in bench.world.subscriptions if k.subscription_id == body["id"])
+    path, new = f"/v1/subscriptions/{body['id']}", "https://hooks.customer-test.com/v2"
+    bench.ask("POST", f"{path}/verify", {"challenge": bench.world.challenges[-1][1]}, at=NOW)
+    staged = bench.ask("PATCH", path, {"endpoint_url": new}, headers={"if-match": "*"}, at=NOW)
+    assert (staged.status, staged.body["challenged"]) == (200, True)
+    assert (staged.body["endpoint_url"], staged.body["pending_endpoint_url"]) == (CREATE["endpoint_url"], new)
+    taken = bench.ask("POST", "/v1/subscriptions", CREATE | {"endpoint_url": new})
+    assert (taken.status, taken.code) == (409, "duplicate_subscription")
+    fresh = bench.ask("POST", f"{path}/verification", at=NOW)
+    assert fresh.status == 202
+    old, token = (token for _, token in bench.world.challenges[-2:])
+    assert bench.ask("POST", f"{path}/verify", {"challenge": old}, at=NOW).code == "challenge_mismatch"
+    swapped = bench.ask("POST", f"{path}/verify", {"challenge": token}, at=NOW)
+    assert (swapped.body["endpoint_url"], swapped.body["pending_endpoint_url"]) == (new, None)
+    assert bench.world.health[key].epoch == 2
+
+
+def test_a_staged_url_of_another_subscription_is_409_and_a_bad_one_422(bench: Bench) -> None:
+    created(bench)
     key = bench.world.add(a_subscription())
-    for name in ("endpoint_url", "status", "enabled", "resource_id", "version", "secret_ref"):
+    path = f"/v1/subscriptions/{key.subscription_id}"
+    for url, status, code in (
+        (CREATE["endpoint_url"], 409, "duplicate_subscription"),
+        ("http://hooks.customer-test.com/", 422, None),
+        ("https://10.0.0.5/", 422, None),
+    ):
+        answer = bench.ask("PATCH", path, {"endpoint_url": url}, headers={"if-match": "*"})
+        assert (answer.status, code or answer.code) == (status, answer.code), url
+    assert bench.world.subscriptions[key].pending_endpoint_url is None
+
+
+def test_status_and_the_like_are_not_for_patch(bench: Bench) -> None:
+    key = bench.world.add(a_subscription())
+    for name in ("pending_endpoint_url", "status", "enabled", "resource_id", "version", "secret_ref"):
         answer = bench.ask(
             "PATCH", f"/v1/subscriptions/{key.subscription_id}", {name: "x"}, headers={"if-match": "*"}
         )

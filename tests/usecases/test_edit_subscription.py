@@ -15,12 +15,12 @@ from hookkeeper.domain.errors import (
 )
 from hookkeeper.domain.subscription import Status, matched_since
 from hookkeeper.usecases.edit_subscription import (
-    TRIES,
     Changes,
     Edited,
     edit_subscription,
     set_maintenance,
 )
+from hookkeeper.usecases.guarded_edit import TRIES
 
 from tests.builders import ACTOR, HOUR, NOW, a_key, a_pending_subscription, a_profile, a_subscription
 from tests.fakes import FakeIds, FakeSubscriptions, World

@@ -52,8 +52,9 @@ class Transition:
 
     Guards: the subscription still has `before`'s status, its health `before`'s epoch, and its lock
     `before`'s version where `health.recovery` differs. `holds_streak` adds that health still has
-    before's `first_failure_at` and at least its count, so that a success in between wins. Routing
-    items follow from the two statuses. Of `health` are written: epoch and its moment, circuit, outage_from,
+    before's `first_failure_at` and at least its count, so that a success in between wins. `holds_token`
+    adds that the awaited challenge is still `before`'s. Routing items and reserved endpoints follow from the
+    two subscriptions. Of `health` are written: epoch and its moment, circuit, outage_from,
     check_at, recovery; with `clears_streaks` the streaks, counts and not_before are removed too.
     `after.writer` is the audit record's id.
     """
@@ -63,6 +64,7 @@ class Transition:
     health: Health
     audit: AuditRecord
     holds_streak: bool = False
+    holds_token: bool = False
     clears_streaks: bool = False
     notice: Notice | None = None
     recovery: Recovery | None = None
@@ -101,10 +103,11 @@ class Subscriptions(Protocol):
     def transition(self, transition: Transition) -> bool:
         """True when this transition's writer is the one that stands, a lost answer included."""
 
-    def edit(self, edit: Edit) -> bool: ...
+    def edit(self, edit: Edit) -> bool:
+        """Raises DuplicateSubscriptionError where another subscription has the endpoint that it asks for."""
 
     def expired_tokens(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
-        """Pending subscriptions whose challenge token has ended, across tenants (sweep alone)."""
+        """Subscriptions whose awaited challenge has ended, across tenants (sweep alone)."""
 
 
 class Routes(Protocol):

@@ -45,7 +45,7 @@ from hookkeeper.adapters.dynamodb_keys import (
 from hookkeeper.adapters.dynamodb_notices import notice_item
 from hookkeeper.adapters.dynamodb_records import record, restored
 from hookkeeper.domain.audit import AuditRecord
-from hookkeeper.domain.errors import OwnFaultError
+from hookkeeper.domain.errors import DuplicateSubscriptionError, OwnFaultError
 from hookkeeper.domain.event import candidate_patterns
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.subscription import FilterChange, Profile, Status, Subscription
@@ -137,8 +137,8 @@ class DynamoDBSubscriptions:
     def expired_tokens(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
         keys = due_keys(self._client, self._table, kind=_TOKEN, now=now, limit=limit)
         items = read_all(self._client, self._table, keys, self._backoff)
-        pending = [subscription_from(subscription_key(item["pk"]["S"]), item) for item in items]
-        ended = [(at, s.key) for s in pending if (at := _token_end(s)) is not None and at <= now]
+        awaiting = [subscription_from(subscription_key(item["pk"]["S"]), item) for item in items]
+        ended = [(at, s.key) for s in awaiting if (at := _token_end(s)) is not None and at <= now]
         return [key for _, key in sorted(ended)]
 
     # ── writes ──
@@ -151,16 +151,15 @@ class DynamoDBSubscriptions:
             put_new(self._table, _core_item(replace(subscription, writer=audit.id))),
             put(self._table, _profile_item(key, profile)),
             put(self._table, health_item(health)),
-            put_new(self._table, _url_key(subscription) | encoded({"subscription_id": subscription.id})),
+            *self._reserved(subscription, _urls(subscription)),
             put_new(self._audit, audit_item(audit)),
             *(put(self._table, route) for route in _routes(subscription)),
         ]
         for _ in self._backoff.attempts():
             if transact(self._client, steps, self._backoff) is None:
                 return None
-            holder = self._item(_url_key(subscription))
-            if holder is not None:
-                holder_id = str(holder["subscription_id"]["S"])
+            holder_id = self._holder(_urls(subscription))
+            if holder_id is not None:
                 return None if holder_id == subscription.id else holder_id
         raise OwnFaultError(f"{subscription.id} can be neither created nor found")
 
@@ -187,7 +186,10 @@ class DynamoDBSubscriptions:
     def edit(self, edit: Edit) -> bool:
         key, before = edit.after.key, edit.before
         added, removed = _route_changes(before, edit.after)
+        wanted = _less(_urls(edit.after), _urls(before))
         steps = self._edit_steps(edit) + [put(self._table, route) for route in added]
+        steps += self._reserved(before, wanted)
+        steps += [deleted(self._table, url) for url in _less(_urls(before), _urls(edit.after))]
         notice = [put_new(self._notices, notice_item(edit.notice))] if edit.notice is not None else []
         room = MAX_TRANSACTION - len(steps) - len(notice)
         steps += [deleted(self._table, route) for route in removed[:room]]
@@ -195,6 +197,9 @@ class DynamoDBSubscriptions:
         if lost == frozenset({len(steps)}):
             lost = transact(self._client, steps, self._backoff)  # told before
         if lost is not None and self._editor(key) != edit.audit.id:
+            holder_id = self._holder(wanted)
+            if 0 not in lost and holder_id is not None and holder_id != before.id:
+                raise DuplicateSubscriptionError(holder_id)
             return False
         if removed[room:]:
             self._drop_routes(key, removed[room:])
@@ -213,17 +218,22 @@ class DynamoDBSubscriptions:
         was, will = _routes(base.subscription), _routes(merged)
         if was or will:
             core.require_same("event_types", list(base.subscription.event_types))
+        freed = _less(_urls(base.subscription), _urls(merged))
+        if freed:
+            core.require_same("endpoint_url", base.subscription.endpoint_url)
+            core.require_same("pending_endpoint_url", base.subscription.pending_endpoint_url)
+        if transition.holds_token:
+            core.require_same("token_hash", transition.before.subscription.token_hash)
         steps = [
             updated(self._table, core_key(merged.key), core),
             updated(self._table, health_key(merged.key), health),
             put_new(self._audit, audit_item(transition.audit)),
-            *(deleted(self._table, route) for route in was),
-            *(put(self._table, route) for route in will),
+            *(deleted(self._table, route) for route in _less(was, will)),
+            *(put(self._table, route) for route in _less(will, was)),
         ]
         if ttl:
             steps.append(updated(self._table, _profile_key(merged.key), profile))
-        if merged.status is Status.REVOKED:
-            steps.append(deleted(self._table, _url_key(merged)))
+        steps += [deleted(self._table, url) for url in freed]
         if transition.recovery is not None:
             steps.append(recovery_step(self._table, transition.recovery))
         if transition.notice is not None:
@@ -273,6 +283,15 @@ class DynamoDBSubscriptions:
             for key in keys
             if {(partition(key), "core"), (partition(key), "health")} <= items.keys()
         }
+
+    def _reserved(self, subscription: Subscription, urls: Sequence[Item]) -> list[Step]:
+        holder = encoded({"subscription_id": subscription.id})
+        return [put_new(self._table, url | holder) for url in urls]
+
+    def _holder(self, urls: Sequence[Item]) -> str | None:
+        """Whose the first of the endpoints is that is anybody's."""
+        holders = filter(None, map(self._item, urls))
+        return next((str(holder["subscription_id"]["S"]) for holder in holders), None)
 
     def _editor(self, key: SubscriptionKey) -> str | None:
         item = self._item(core_key(key)) or {}
@@ -348,7 +367,9 @@ def _allowed(transition: Transition, stored: Standing) -> bool:
         health.first_failure_at == before.health.first_failure_at
         and health.consecutive_failures >= before.health.consecutive_failures
     )
-    return same_status and same_epoch and same_lock and same_outage and streak_stands
+    same_token = stored.subscription.token_hash == before.subscription.token_hash
+    token_stands = not transition.holds_token or same_token
+    return same_status and same_epoch and same_lock and same_outage and streak_stands and token_stands
 
 
 def _merged(stored: Subscription, *, before: Subscription, after: Subscription) -> Subscription:
@@ -370,14 +391,15 @@ def _core_change(base: Subscription, merged: Subscription, *, writer: str) -> Ex
 
 
 def _put_changes(expression: Expression, before: Subscription, after: Subscription) -> None:
-    """What differs, a version more, and the token's place in the `due` index."""
+    """What differs, a version more, and the token's place in the `due` index where that differs."""
     plain = record(after)
     for f in fields(Subscription):
         if f.name not in _WRITTEN_APART and getattr(before, f.name) != getattr(after, f.name):
             expression.put(f.name, plain[f.name])
     expression.add("version", 1)
-    for name, value in _token_index(after).items():
-        expression.put(name, value)
+    if _token_index(after) != _token_index(before):
+        for name, value in _token_index(after).items():
+            expression.put(name, value)
 
 
 def _health_change(transition: Transition, base: Health) -> Expression:
@@ -433,7 +455,7 @@ def _token_index(subscription: Subscription) -> dict[str, str | int | None]:
 
 
 def _token_end(subscription: Subscription) -> datetime | None:
-    return subscription.token_expires_at if subscription.status is Status.PENDING else None
+    return None if subscription.awaited_url is None else subscription.token_expires_at
 
 
 def _listing(scope: Scope) -> str:
@@ -452,9 +474,18 @@ def _filter_item(key: SubscriptionKey, change: FilterChange) -> Item:
     return encoded({"pk": partition(key), "sk": f"filter#{micros(change.at)}", **record(change)})
 
 
-def _url_key(subscription: Subscription) -> Item:
-    """What makes the endpoint unique: its URL without one trailing slash of the path, and the resource."""
-    path, mark, query = subscription.endpoint_url.partition("?")
+def _urls(subscription: Subscription) -> list[Item]:
+    """Keys of what makes its endpoint unique, and the staged one: none once it is revoked."""
+    if subscription.status is Status.REVOKED:
+        return []
+    urls = filter(None, (subscription.endpoint_url, subscription.pending_endpoint_url))
+    keys = [_url_key(subscription, url) for url in urls]
+    return keys[:1] + [key for key in keys[1:] if key not in keys[:1]]
+
+
+def _url_key(subscription: Subscription, url: str) -> Item:
+    """The URL without one trailing slash of the path, and the resource."""
+    path, mark, query = url.partition("?")
     unique = f"{path.removesuffix('/')}{mark}{query} {subscription.resource_id or ''}"
     digest = hashlib.sha256(unique.encode()).hexdigest()
     return encoded({"pk": f"{prefix(subscription.scope)}url#{digest}", "sk": "url"})

@@ -77,8 +77,10 @@ class Subscription:
     """What a delivery needs of a subscription; what only describes it is its Profile.
 
     `writer` is the audit record's id of the last transition: a transition whose answer was lost finds
-    itself there. `first_active_at` is the moment from which events are owed at all. `verified_token_hash`
-    is the pending challenge's SHA-256, `token_expires_at` its end.
+    itself there. `first_active_at` is the moment from which events are owed at all. `token_hash` is the
+    awaited challenge's SHA-256, `token_expires_at` its end; the endpoint that must echo it is `awaited_url`.
+    `pending_endpoint_url` is staged beside an endpoint that goes on receiving; `verified_at` is when the
+    present endpoint echoed.
     """
 
     key: SubscriptionKey
@@ -101,6 +103,8 @@ class Subscription:
     status_reason: str | None = None
     token_hash: str | None = None
     token_expires_at: datetime | None = None
+    pending_endpoint_url: str | None = None
+    verified_at: datetime | None = None
     writer: str = ""
 
     @property
@@ -114,6 +118,19 @@ class Subscription:
     @property
     def enabled(self) -> bool:
         return self.status is Status.ACTIVE
+
+    @property
+    def awaited_url(self) -> str | None:
+        """The endpoint whose challenge is awaited: its own while pending, else the staged one, if any."""
+        if self.status is Status.PENDING:
+            return self.endpoint_url
+        return None if self.status is Status.REVOKED else self.pending_endpoint_url
+
+    @property
+    def proven(self) -> bool:
+        """Whether its endpoint was verified since it was suspended: that counts as the probe (SPEC §3)."""
+        verified_at, disabled_at = self.verified_at, self.disabled_at
+        return verified_at is not None and disabled_at is not None and verified_at >= disabled_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""Ask a pending subscription's endpoint whether it wants what it will get; a right echo makes it active."""
+"""Ask an endpoint, new or staged, whether it wants what it will get; a right echo puts it in force."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ from hookkeeper.domain.delivery import Lane
 from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from hookkeeper.domain.outcome import Answer
 from hookkeeper.domain.signature import token_matches
-from hookkeeper.domain.subscription import Status, Subscription
+from hookkeeper.domain.subscription import Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Ids, Secrets, Sender, Subscriptions
 from hookkeeper.usecases.reach import reach
@@ -52,7 +52,7 @@ def challenge(
     ids: Ids,
     stop_at_seconds: float | None = None,
 ) -> Challenged:
-    """Send the token to the endpoint, and activate the subscription if it comes back.
+    """Send the token to the endpoint that awaits it, and verify it if the token comes back.
 
     Raises OwnFaultError where our own side failed, so that the challenge is sent again.
     """
@@ -60,7 +60,7 @@ def challenge(
     if subscription is None or not _awaits(subscription, token, now):
         return Challenged(Echo.STALE)
     answer = reach(
-        subscription,
+        replace(subscription, endpoint_url=subscription.awaited_url or subscription.endpoint_url),
         webhook_id=webhook_id,
         event_type=VERIFICATION_TYPE,
         data=json.dumps({"challenge": token}),
@@ -97,7 +97,7 @@ def _challenge_field(body: bytes) -> object:
 
 def _awaits(subscription: Subscription, token: str, now: datetime) -> bool:
     return (
-        subscription.status is Status.PENDING
+        subscription.awaited_url is not None
         and subscription.token_expires_at is not None
         and now < subscription.token_expires_at
         and token_matches(token, subscription.token_hash or "")

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from hookkeeper.domain.circuit import closed
 from hookkeeper.domain.health import Health
-from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus, Window, joined
+from hookkeeper.domain.recovery import RecoveryKind, Window, automatic, joined
 from hookkeeper.ports import HealthStore, Ids, Subscriptions
 
 TRIES = 5
@@ -34,15 +34,5 @@ def _close(health: Health, *, now: datetime, health_store: HealthStore, ids: Ids
     lock = joined(
         health.recovery, window=window, recovery_id=ids.new("rec"), kind=RecoveryKind.AUTOMATIC, now=now
     )
-    recovery = None
-    if lock.id is not None and lock.id != health.recovery.id:
-        recovery = Recovery(
-            key=health.key,
-            id=lock.id,
-            kind=RecoveryKind.AUTOMATIC,
-            status=RecoveryStatus.WAITING,
-            generation=lock.generation,
-            started_at=now,
-            actor="system",
-        )
+    recovery = automatic(health.key, lock, now=now) if lock.id != health.recovery.id else None
     return health_store.close_circuit(health, closed(health.circuit), lock, recovery)

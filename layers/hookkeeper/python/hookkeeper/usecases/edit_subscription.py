@@ -1,19 +1,18 @@
 """Change what a subscription says of itself, guarded by the version its owner has read; never its status."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TypeVar
 
-from hookkeeper.domain.audit import Actor, AuditRecord
+from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import Margins, RuntimeConfig
-from hookkeeper.domain.errors import ConflictError, IllegalTransitionError, NotFoundError, StaleVersionError
 from hookkeeper.domain.event import checked_patterns
-from hookkeeper.domain.notice import Notice
-from hookkeeper.domain.subscription import FilterChange, Profile, Status, Subscription
+from hookkeeper.domain.subscription import FilterChange, Profile, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
-from hookkeeper.ports import Edit, Ids, Subscriptions
+from hookkeeper.ports import Ids, Subscriptions
+from hookkeeper.usecases.guarded_edit import editable, until_unhindered, write_edit
+from hookkeeper.usecases.stage_url import Staging, staged_notice, with_staged_url
+from hookkeeper.usecases.subscribe import asked
 from hookkeeper.usecases.subscription_input import (
     checked_description,
     checked_email,
@@ -24,15 +23,13 @@ from hookkeeper.usecases.subscription_input import (
 )
 
 TICK = timedelta(microseconds=1)
-TRIES = 5
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """What is to change; None leaves a thing as it is. In the mappings, None removes a key."""
 
+    endpoint_url: str | None = None
     event_types: Sequence[str] | None = None
     owner_email: str | None = None
     description: str | None = None
@@ -44,11 +41,15 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The subscription after the edit, and from when its event types are in force, if they changed."""
+    """The subscription after the edit, and from when its event types are in force, if they changed.
+
+    `challenged` says, where a new endpoint awaits its challenge, whether the queue took it.
+    """
 
     subscription: Subscription
     profile: Profile
     event_types_in_force_at: datetime | None = None
+    challenged: bool | None = None
 
 
 def edit_subscription(
@@ -62,15 +63,19 @@ def edit_subscription(
     config: RuntimeConfig,
     subscriptions: Subscriptions,
     ids: Ids,
+    staging: Staging | None = None,
 ) -> Edited:
-    """Make the changes over that `version` (None: over whatever stands).
+    """Make the changes over that `version` (None: over whatever stands); `staging` serves an endpoint_url.
 
-    Raises NotFoundError, InvalidInputError, IllegalTransitionError for a revoked subscription, and
-    StaleVersionError where `version` is not the present one (any more).
+    Raises NotFoundError, InvalidInputError, IllegalTransitionError for a revoked subscription,
+    StaleVersionError where `version` is not the present one (any more); and for an endpoint_url
+    DuplicateSubscriptionError, LimitedError.
     """
     before, profile = editable(key, version=version, subscriptions=subscriptions)
     after = _changed(before, changes, config)
     described = _described(profile, changes)
+    if changes.endpoint_url is not None and staging is not None:
+        after = with_staged_url(after, changes.endpoint_url, now=now, staging=staging)
     history = _filter_changes(before, after, now, margins, subscriptions)
     if after == before and described == profile:
         return Edited(subscription=before, profile=profile)
@@ -84,9 +89,18 @@ def edit_subscription(
         ids=ids,
         profiles=(profile, described),
         filter_changes=history,
+        notice=staged_notice(before, after, profile, now),
+        detail=f"typed as {changes.endpoint_url}" if after.token_hash != before.token_hash else "",
     )
-    in_force_at = history[-1].at if history else None
-    return Edited(subscription=written, profile=described, event_types_in_force_at=in_force_at)
+    challenged = None
+    if staging is not None and written.token_hash not in (None, before.token_hash):
+        challenged = asked(staging.contacts, key, staging.token)
+    return Edited(
+        subscription=written,
+        profile=described,
+        event_types_in_force_at=history[-1].at if history else None,
+        challenged=challenged,
+    )
 
 
 def set_maintenance(
@@ -98,7 +112,7 @@ def set_maintenance(
     subscriptions: Subscriptions,
     ids: Ids,
 ) -> Subscription:
-    """Hold suspension off until then, or no longer. Raises as `edit_subscription`."""
+    """Hold suspension off until then, or no longer. Raises as `editable`, and ConflictError."""
 
     def attempt() -> Subscription:
         before, _ = editable(key, version=None, subscriptions=subscriptions)
@@ -113,72 +127,6 @@ def set_maintenance(
         )
 
     return until_unhindered(key, attempt)
-
-
-def until_unhindered(key: SubscriptionKey, attempt: Callable[[], _T]) -> _T:
-    """An edit whose asker named no version: again after each that came between, TRIES times.
-
-    Raises ConflictError after that.
-    """
-    for _ in range(TRIES):
-        with suppress(StaleVersionError):
-            return attempt()
-    raise ConflictError(f"{key.subscription_id} is being changed by others; try again")
-
-
-def editable(
-    key: SubscriptionKey, *, version: int | None, subscriptions: Subscriptions
-) -> tuple[Subscription, Profile]:
-    """The subscription at that version, with its profile. Raises as `edit_subscription`."""
-    subscription, profile = subscriptions.get(key), subscriptions.profile(key)
-    if subscription is None or profile is None:
-        raise NotFoundError("subscription", key.subscription_id)
-    if version is not None and version != subscription.version:
-        raise StaleVersionError(subscription.id, subscription.version)
-    if subscription.status is Status.REVOKED:
-        raise IllegalTransitionError(
-            subscription.id, str(subscription.status), "revoked is for good, and cannot be edited"
-        )
-    return subscription, profile
-
-
-def write_edit(
-    before: Subscription,
-    after: Subscription,
-    *,
-    action: str,
-    actor: Actor,
-    now: datetime,
-    subscriptions: Subscriptions,
-    ids: Ids,
-    profiles: tuple[Profile, Profile] | None = None,
-    filter_changes: tuple[FilterChange, ...] = (),
-    notice: Notice | None = None,
-) -> Subscription:
-    """Write the edit with its audit record, or raise StaleVersionError where another came first."""
-    after = replace(after, version=before.version + 1, updated_at=now)
-    old, new = _told(before, after, profiles)
-    edit = Edit(
-        before=before,
-        after=after,
-        audit=AuditRecord(
-            scope=before.scope,
-            id=ids.new("aud"),
-            at=now,
-            action=action,
-            actor=actor,
-            subject=before.id,
-            before=old,
-            after=new,
-        ),
-        profile=profiles[1] if profiles else None,
-        filter_changes=filter_changes,
-        notice=notice,
-    )
-    if subscriptions.edit(edit):
-        return after
-    present = subscriptions.get(before.key)
-    raise StaleVersionError(before.id, present.version if present else before.version + 1)
 
 
 def _changed(before: Subscription, changes: Changes, config: RuntimeConfig) -> Subscription:
@@ -231,39 +179,3 @@ def _filter_changes(
     at = now + margins.routing_cache if widened else now
     last = max((change.at for change in (*history, *first)), default=at - TICK)
     return (*first, FilterChange(at=max(at, last + TICK), event_types=after.event_types))
-
-
-def _told(
-    before: Subscription, after: Subscription, profiles: tuple[Profile, Profile] | None
-) -> tuple[dict[str, str], dict[str, str]]:
-    """What changed, as the audit tells it: of headers and metadata the names alone."""
-    old, new = _facts(before), _facts(after)
-    if profiles:
-        old |= _profile_facts(profiles[0])
-        new |= _profile_facts(profiles[1])
-    changed = sorted(name for name in new if old[name] != new[name])
-    return {name: _text(old[name]) for name in changed}, {name: _text(new[name]) for name in changed}
-
-
-def _text(fact: object) -> str:
-    return ", ".join(sorted(fact)) if isinstance(fact, Mapping) else str(fact)
-
-
-def _facts(subscription: Subscription) -> dict[str, object]:
-    until = subscription.maintenance_until
-    return {
-        "event_types": ", ".join(subscription.event_types),
-        "headers": subscription.headers,
-        "policy": subscription.policy,
-        "timeout_seconds": subscription.timeout_seconds,
-        "maintenance_until": until.isoformat() if until else "",
-        "secret_ref": subscription.secret_ref,
-    }
-
-
-def _profile_facts(profile: Profile) -> dict[str, object]:
-    return {
-        "owner_email": profile.owner_email,
-        "description": profile.description,
-        "metadata": profile.metadata,
-    }

@@ -121,7 +121,9 @@ def _runs(present: RecoveryLock, now: datetime) -> bool:
 def _first_step(standing: Standing, asked: Asked, config: RuntimeConfig) -> Step:
     if standing.subscription.status is not Status.SUSPENDED:
         return Step.SLICE
-    probe = config.policy_of(standing.subscription).probe_on_reenable if asked.probe is None else asked.probe
+    subscription = standing.subscription
+    by_policy = config.policy_of(subscription).probe_on_reenable and not subscription.proven
+    probe = by_policy if asked.probe is None else asked.probe
     return Step.PROBE if probe else Step.ACTIVATE
 
 

@@ -36,7 +36,9 @@ def reenable(
     subscriptions: Subscriptions,
     workflow: Workflow,
 ) -> Reenabling:
-    """Start it, or answer with the one that runs. `probe` None is the policy's own; `rate` is per second.
+    """Start it, or answer with the one that runs; `rate` is per second.
+
+    `probe` None is the policy's own, or none where the endpoint was verified since the suspension.
 
     Raises NotFoundError, and IllegalTransitionError where the subscription is not suspended.
     """
@@ -45,7 +47,8 @@ def reenable(
         raise NotFoundError("subscription", key.subscription_id)
     subscription, lock = standing.subscription, standing.health.recovery
     next_status(subscription, Trigger.PROBE_PASSED)
-    probed = config.policy_of(subscription).probe_on_reenable if probe is None else probe
+    by_policy = config.policy_of(subscription).probe_on_reenable and not subscription.proven
+    probed = by_policy if probe is None else probe
     if _runs(lock, now):
         return Reenabling(subscription=subscription, probe=probed, recovery_id=lock.id)
     workflow.start(

@@ -10,7 +10,7 @@ from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import Profile, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Ids, Secrets, Subscriptions
-from hookkeeper.usecases.edit_subscription import editable, until_unhindered, write_edit
+from hookkeeper.usecases.guarded_edit import editable, until_unhindered, write_edit
 
 DEFAULT_OVERLAP = timedelta(hours=24)
 LONGEST_OVERLAP_HOURS = 7 * 24

@@ -103,7 +103,7 @@ def subscribe(
         token_hash=token_hash(token),
         token_expires_at=now + TOKEN_LIFE,
     )
-    _check_host(endpoint, hosts)
+    check_host(endpoint, hosts)
     spend_challenge(scope, endpoint.host, now=now, rules=rules, rates=rates)
     return _created(
         subscription,
@@ -123,7 +123,7 @@ def _checked_resource(resource_id: str | None) -> str | None:
     return None if resource_id is None else checked_id(resource_id, field="resource_id")
 
 
-def _check_host(endpoint: CanonicalUrl, hosts: Hosts) -> None:
+def check_host(endpoint: CanonicalUrl, hosts: Hosts) -> None:
     """Refuse a host that does not resolve, or to any address that must not be dialled (SPEC §11).
 
     The refusal never names an address: it would map our network for whoever asks.

@@ -20,6 +20,7 @@ from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases import transition
 from hookkeeper.usecases.count_hosts import CountPorts, count_hosts
+from hookkeeper.usecases.stage_url import drop_expired_url
 from hookkeeper.usecases.suspend import suspend
 from hookkeeper.usecases.sweep_owed import move_owed
 from hookkeeper.usecases.sweep_ports import Round, SweepPorts
@@ -174,6 +175,10 @@ def _tokens(run: Round, swept: Swept) -> None:
                 key, now=run.now, subscriptions=run.ports.subscriptions, ids=run.ports.ids
             )
             swept.done["tokens_expired"] += expired is not None
+            dropped = drop_expired_url(
+                key, now=run.now, subscriptions=run.ports.subscriptions, ids=run.ports.ids
+            )
+            swept.done["staged_urls_dropped"] += dropped
 
 
 def _notices(run: Round, swept: Swept) -> None:

@@ -18,8 +18,11 @@ from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import (
     Recovery,
+    RecoveryKind,
     RecoveryStatus,
     Window,
+    automatic,
+    joined,
     with_window,
 )
 from hookkeeper.domain.subscription import (
@@ -50,6 +53,7 @@ class Changed:
 def verify(
     key: SubscriptionKey,
     *,
+    token_hash: str,
     actor: Actor,
     now: datetime,
     margins: Margins,
@@ -60,14 +64,73 @@ def verify(
 
     def change(standing: Standing, audit_id: str) -> Transition:
         before = standing.subscription
+        next_status(before, Trigger.CHALLENGE_ECHOED)
+        _check_awaited(before, token_hash)
         after = replace(
             before,
             status=next_status(before, Trigger.CHALLENGE_ECHOED),
             first_active_at=now + margins.routing_cache,
             token_hash=None,
             token_expires_at=None,
+            verified_at=now,
         )
-        return _transition(standing, after, standing.health, audit_id, "subscription.verified", actor, now)
+        verified = _transition(
+            standing, after, standing.health, audit_id, "subscription.verified", actor, now
+        )
+        return replace(verified, holds_token=True)
+
+    return _apply(key, change, subscriptions=subscriptions, ids=ids)
+
+
+def swap_url(
+    key: SubscriptionKey,
+    *,
+    token_hash: str,
+    owner_email: str,
+    actor: Actor,
+    now: datetime,
+    subscriptions: Subscriptions,
+    ids: Ids,
+) -> Changed:
+    """The staged endpoint, whose challenge came back, takes the old one's place; the status stays.
+
+    It starts with a clean sheet: a new epoch, no streaks, a closed circuit. While active, an outage ends
+    here, and a recovery gives the new endpoint its window and what was owed; while suspended, the outage
+    goes on, or all that it holds would be lost (STORIES 12).
+    """
+
+    def change(standing: Standing, audit_id: str) -> Transition:
+        before = standing.subscription
+        if before.pending_endpoint_url is None or before.awaited_url is None:
+            raise ConflictError(f"{before.id} has no staged endpoint_url")
+        _check_awaited(before, token_hash)
+        after = replace(
+            before,
+            endpoint_url=before.pending_endpoint_url,
+            pending_endpoint_url=None,
+            token_hash=None,
+            token_expires_at=None,
+            verified_at=now,
+        )
+        health, recovery = _swapped(standing, ids.new("rec"), now)
+        swapped = _transition(standing, after, health, audit_id, "subscription.url_changed", actor, now)
+        told = replace(
+            swapped.audit,
+            before={"endpoint_url": before.endpoint_url},
+            after={"endpoint_url": after.endpoint_url},
+        )
+        notice = Notice(
+            key=key,
+            kind=NoticeKind.URL_CHANGED,
+            dedupe=f"epoch-{health.epoch}",
+            at=now,
+            owner_email=owner_email,
+            endpoint_url=after.endpoint_url,
+            facts={"former_endpoint": before.endpoint_url},
+        )
+        return replace(
+            swapped, audit=told, holds_token=True, clears_streaks=True, notice=notice, recovery=recovery
+        )
 
     return _apply(key, change, subscriptions=subscriptions, ids=ids)
 
@@ -87,7 +150,8 @@ def expire(key: SubscriptionKey, *, now: datetime, subscriptions: Subscriptions,
             token_hash=None,
             token_expires_at=None,
         )
-        return _transition(standing, after, standing.health, audit_id, "subscription.expired", SYSTEM, now)
+        expired = _transition(standing, after, standing.health, audit_id, "subscription.expired", SYSTEM, now)
+        return replace(expired, holds_token=True)
 
     return _apply_quietly(key, change, subscriptions=subscriptions, ids=ids)
 
@@ -224,6 +288,7 @@ def revoke(
             status_reason="revoked",
             token_hash=None,
             token_expires_at=None,
+            pending_endpoint_url=None,
         )
         lock = replace(health.recovery, version=health.recovery.version + 1, windows=())
         if lock.held:
@@ -317,6 +382,30 @@ def _in_outage(health: Health, now: datetime, margins: Margins) -> Health:
         check_at=None,
         recovery=lock,
     )
+
+
+def _swapped(standing: Standing, recovery_id: str, now: datetime) -> tuple[Health, Recovery | None]:
+    """Health under a new endpoint, and the recovery that gives it what the old one missed."""
+    health = replace(
+        standing.health,
+        epoch=standing.health.epoch + 1,
+        epoch_at=now,
+        circuit=closed(standing.health.circuit),
+        check_at=None,
+    )
+    if standing.subscription.status is not Status.ACTIVE:
+        return health, None
+    window = Window(start=health.outage_from, end=now) if health.outage_from is not None else None
+    lock = joined(
+        health.recovery, window=window, recovery_id=recovery_id, kind=RecoveryKind.AUTOMATIC, now=now
+    )
+    recovery = automatic(health.key, lock, now=now) if lock.id != health.recovery.id else None
+    return replace(health, outage_from=None, recovery=lock), recovery
+
+
+def _check_awaited(subscription: Subscription, token_hash: str) -> None:
+    if subscription.token_hash != token_hash:
+        raise ConflictError(f"{subscription.id} was given a fresh challenge meanwhile")
 
 
 def _reason_of(outcome: Outcome) -> DisabledReason:

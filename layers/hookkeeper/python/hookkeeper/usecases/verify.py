@@ -1,4 +1,4 @@
-"""Verify a pending subscription by its challenge's token, or give it a fresh one."""
+"""Verify the endpoint that awaits its challenge, new or staged, by the token; or send it a fresh one."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -6,14 +6,19 @@ from urllib.parse import urlsplit
 
 from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import Margins
-from hookkeeper.domain.errors import IllegalTransitionError, InvalidInputError, NotFoundError
+from hookkeeper.domain.errors import (
+    ConflictError,
+    IllegalTransitionError,
+    InvalidInputError,
+    NotFoundError,
+)
 from hookkeeper.domain.signature import token_hash, token_matches
 from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Contacts, Ids, Rates, Subscriptions
 from hookkeeper.usecases import transition
 from hookkeeper.usecases.challenge_rate import HostRules, spend_challenge
-from hookkeeper.usecases.edit_subscription import until_unhindered, write_edit
+from hookkeeper.usecases.guarded_edit import until_unhindered, write_edit
 from hookkeeper.usecases.subscribe import TOKEN_LIFE
 
 
@@ -27,25 +32,59 @@ def verify(
     subscriptions: Subscriptions,
     ids: Ids,
 ) -> Subscription:
-    """The subscription, active: its owner has shown what its endpoint received.
+    """The subscription with its endpoint verified: its owner has shown what the endpoint received.
 
-    Verified already, whoever did it, it is answered as it stands. Raises NotFoundError,
-    IllegalTransitionError, or InvalidInputError (`challenge_mismatch`, `challenge_expired`).
+    A pending one is active now, a staged URL has taken its place. Verified already, whoever did it, it is
+    answered as it stands. Raises NotFoundError, ConflictError, or InvalidInputError
+    (`challenge_mismatch`, `challenge_expired`).
     """
     subscription = _present(key, subscriptions)
-    if subscription.status is Status.ACTIVE:
-        return subscription
-    if subscription.status is Status.PENDING:
+    if subscription.awaited_url is not None:
         _check(subscription, token, now)
+    elif subscription.status is Status.ACTIVE:
+        return subscription
     try:
-        return transition.verify(
-            key, actor=actor, now=now, margins=margins, subscriptions=subscriptions, ids=ids
+        return _confirmed(
+            subscription, actor=actor, now=now, margins=margins, subscriptions=subscriptions, ids=ids
         ).subscription
-    except IllegalTransitionError:
+    except ConflictError:
         present = _present(key, subscriptions)
-        if present.status is Status.ACTIVE:
+        if present.status is Status.ACTIVE and present.awaited_url is None:
             return present
         raise
+
+
+def _confirmed(
+    checked: Subscription,
+    *,
+    actor: Actor,
+    now: datetime,
+    margins: Margins,
+    subscriptions: Subscriptions,
+    ids: Ids,
+) -> transition.Changed:
+    """The transition that the echo of its challenge makes."""
+    token_hash = checked.token_hash or ""
+    if checked.awaited_url is None or checked.status is Status.PENDING:
+        return transition.verify(
+            checked.key,
+            token_hash=token_hash,
+            actor=actor,
+            now=now,
+            margins=margins,
+            subscriptions=subscriptions,
+            ids=ids,
+        )
+    profile = subscriptions.profile(checked.key)
+    return transition.swap_url(
+        checked.key,
+        token_hash=token_hash,
+        owner_email=profile.owner_email if profile else "",
+        actor=actor,
+        now=now,
+        subscriptions=subscriptions,
+        ids=ids,
+    )
 
 
 def renew_challenge(
@@ -62,14 +101,14 @@ def renew_challenge(
 ) -> Subscription:
     """Replace the token with a fresh one, 24 h from now, and send it; the old one is dead at once.
 
-    Raises NotFoundError, IllegalTransitionError where it is not pending, LimitedError where too many were
-    asked this hour, OwnFaultError where the queue did not take the challenge.
+    Raises NotFoundError, IllegalTransitionError where no endpoint awaits one, LimitedError where too many
+    were asked this hour, OwnFaultError where the queue did not take the challenge.
     """
-    host = urlsplit(_pending(key, subscriptions).endpoint_url).hostname or ""
+    host = urlsplit(_awaiting(key, subscriptions).awaited_url or "").hostname or ""
     spend_challenge(key.scope, host, now=now, rules=rules, rates=rates)
 
     def attempt() -> Subscription:
-        before = _pending(key, subscriptions)
+        before = _awaiting(key, subscriptions)
         return write_edit(
             before,
             replace(before, token_hash=token_hash(token), token_expires_at=now + TOKEN_LIFE),
@@ -85,11 +124,13 @@ def renew_challenge(
     return written
 
 
-def _pending(key: SubscriptionKey, subscriptions: Subscriptions) -> Subscription:
+def _awaiting(key: SubscriptionKey, subscriptions: Subscriptions) -> Subscription:
     subscription = _present(key, subscriptions)
-    if subscription.status is not Status.PENDING:
+    if subscription.awaited_url is None:
         raise IllegalTransitionError(
-            subscription.id, str(subscription.status), "only pending subscriptions can be sent a challenge"
+            subscription.id,
+            str(subscription.status),
+            "only pending subscriptions, and those with a staged endpoint_url, can be sent a challenge",
         )
     return subscription
 
