@@ -246,21 +246,6 @@ def automatic(key: SubscriptionKey, lock: RecoveryLock, *, now: datetime) -> Rec
     )
 
 
-def automatic(key: SubscriptionKey, lock: RecoveryLock, *, now: datetime) -> Recovery | None:
-    """The record of the recovery that a fresh lock begins by itself; None where the lock names none."""
-    if lock.id is None:
-        return None
-    return Recovery(
-        key=key,
-        id=lock.id,
-        kind=RecoveryKind.AUTOMATIC,
-        status=RecoveryStatus.WAITING,
-        generation=lock.generation,
-        started_at=now,
-        actor="system",
-    )
-
-
 def joined(
     lock: RecoveryLock,
     *,
