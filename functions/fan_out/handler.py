@@ -83,8 +83,12 @@ def _incoming(record: dict[str, Any]) -> Incoming:
 
 
 def _enqueued(record: dict[str, Any]) -> bool:
-    """Whether the queue has every delivery of a page of ours."""
-    return not lanes.send(FanOutPage.model_validate_json(record["body"]).parcels())
+    """Whether the queue has every delivery of a page of ours, whose faults are no producer's."""
+    try:
+        parcels = FanOutPage.model_validate_json(record["body"]).parcels()
+    except InvalidInputError as error:
+        raise OwnFaultError(f"a page of ours has an {error.code}") from error
+    return not lanes.send(parcels)
 
 
 def _rejected(record: dict[str, Any], code: str, reason: str) -> list[str]:
