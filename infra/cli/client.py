@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass, field
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
+from hookkeeper.domain import json_text
 
 PATIENCE_SECONDS = 30.0
+LARGEST_PAGE = 100
 
 
 class ApiError(Exception):
@@ -40,6 +43,18 @@ class Api:
     def get(self, path: str, **query: Any) -> dict[str, Any]:
         return self.call("GET", path, query={k: v for k, v in query.items() if v is not None})
 
+    def pages(self, path: str, *, most: int | None, **query: Any) -> tuple[list[dict[str, Any]], bool]:
+        """The first `most` items of a list (None: all of them), and whether there are more."""
+        items: list[dict[str, Any]] = []
+        cursor = None
+        while True:
+            limit = LARGEST_PAGE if most is None else min(LARGEST_PAGE, most - len(items))
+            page = self.get(path, **query, limit=limit, cursor=cursor)
+            items += page["data"]
+            cursor, more = page["next_cursor"], page["has_more"]
+            if not more or (most is not None and len(items) >= most):
+                return items, more
+
     def post(self, path: str, body: Any = None, *, headers: dict[str, str] | None = None) -> dict[str, Any]:
         return self.call("POST", path, body={} if body is None else body, headers=headers)
 
@@ -63,25 +78,32 @@ class Api:
     ) -> dict[str, Any]:
         """The answer's JSON object, `{}` where it has no body, with `etag` added where it has one.
 
-        Raises ApiError for a problem, httpx.HTTPError where there is no answer.
+        Numbers of `body` that json_text has read go out as they were written. Raises ApiError for a problem,
+        httpx.HTTPError where there is no answer.
         """
         answer = self.http.request(
             method,
             self.url.rstrip("/") + path,
             params=query,
-            json=body,
-            headers={**self._headers(), **(headers or {})},
+            content=None if body is None else json_text.write(body).encode(),
+            headers={**self._headers(body is not None), **(headers or {})},
         )
         document = _document(answer)
-        if answer.is_error:
+        if not answer.is_success:
             raise ApiError(answer.status_code, document)
         if "etag" in answer.headers:
             document.setdefault("etag", answer.headers["etag"])
         return document
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, has_body: bool) -> dict[str, str]:
         named = {"hookkeeper-tenant": self.tenant, "hookkeeper-mode": self.mode} if self.tenant else {}
-        return {"authorization": f"Bearer {self.key}", **{k: v for k, v in named.items() if v}}
+        typed = {"content-type": "application/json"} if has_body else {}
+        return {"authorization": f"Bearer {self.key}", **typed, **named}
+
+
+def path(*parts: str) -> str:
+    """The path of a resource, whatever is in its ids."""
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _document(answer: httpx.Response) -> dict[str, Any]:
@@ -90,5 +112,8 @@ def _document(answer: httpx.Response) -> dict[str, Any]:
     try:
         document = answer.json()
     except ValueError:
-        return {"detail": answer.text[:500]}
-    return document if isinstance(document, dict) else {"data": document}
+        document = None
+    if isinstance(document, dict):
+        return document
+    detail = f"HTTP {answer.status_code} without a JSON object; is this the API's URL? {answer.url}"
+    raise ApiError(answer.status_code, {"detail": detail})

@@ -22,29 +22,38 @@ class ConfigProfile:
     profile: str
 
 
-def read(appconfig: Any, profile: ConfigProfile) -> dict[str, Any]:
-    """The newest version of the document."""
+def read(appconfig: Any, profile: ConfigProfile) -> tuple[dict[str, Any], int | None]:
+    """The newest version of the document, and its number; `{}` and None where there is none yet."""
     versions = appconfig.list_hosted_configuration_versions(
         ApplicationId=profile.application, ConfigurationProfileId=profile.profile, MaxResults=1
     )["Items"]
     if not versions:
-        return {}
+        return {}, None
+    number = int(max(each["VersionNumber"] for each in versions))
     version = appconfig.get_hosted_configuration_version(
         ApplicationId=profile.application,
         ConfigurationProfileId=profile.profile,
-        VersionNumber=max(each["VersionNumber"] for each in versions),
+        VersionNumber=number,
     )
     document: dict[str, Any] = json.loads(version["Content"].read())
-    return document
+    return document, number
 
 
-def write(appconfig: Any, profile: ConfigProfile, document: dict[str, Any]) -> int:
-    """Store a new version and deploy it at once; answers its number. Raises ConfigError."""
+def write(
+    appconfig: Any, profile: ConfigProfile, document: dict[str, Any], *, after: int | None = None
+) -> int:
+    """Store a new version and deploy it at once; answers its number.
+
+    `after` is the version it was made from: AppConfig refuses it where another came in between. Raises
+    ConfigError.
+    """
+    guard = {} if after is None else {"LatestVersionNumber": after}
     version = appconfig.create_hosted_configuration_version(
         ApplicationId=profile.application,
         ConfigurationProfileId=profile.profile,
         ContentType="application/json",
         Content=json.dumps(document).encode(),
+        **guard,
     )["VersionNumber"]
     deployment = appconfig.start_deployment(
         ApplicationId=profile.application,

@@ -1,0 +1,168 @@
+"""`hookkeeper listen`: an HTTPS receiver on this machine that checks signatures, and fails when told to."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from hookkeeper.domain.moment import rfc3339
+from rich.text import Text
+
+from infra.cli.client import path
+from infra.cli.session import Session, UsageError
+from infra.cli.show import clock, words
+from infra.local.authority import ensure_authority, server_context
+from infra.local.receiver import HEALTHY, Behaviour, Received, Receiver
+
+PORT = 8443
+TURN_SECONDS = 0.5
+FAILING_STATUS = 500
+OWNER = "owner@customer.test"
+
+
+def listen(
+    session: Session,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one.")] = PORT,
+    where: Annotated[str, typer.Option("--path", help="Where it is checked.")] = "/hooks",
+    secrets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--secret",
+            envvar="HOOKKEEPER_SECRET",
+            help="whsec_…; other signatures get 401. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    event_types: Annotated[
+        list[str] | None,
+        typer.Option("--subscribe", help="Subscribe for this type while it listens. Repeatable."),
+    ] = None,
+    owner_email: Annotated[str, typer.Option("--owner", help="Who owns what --subscribe makes.")] = OWNER,
+    status: Annotated[int | None, typer.Option(min=100, max=599, help="Answer so.")] = None,
+    delay: Annotated[float, typer.Option(min=0, help="Seconds before each answer.")] = 0,
+    reset: Annotated[bool, typer.Option("--reset", help="Cut the connection instead of answering.")] = False,
+    fail_first: Annotated[
+        int, typer.Option("--fail-first", min=0, help="Fail so many requests, then be well.")
+    ] = 0,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many requests.")] = None,
+) -> None:
+    """Listen for deliveries on https://localhost, a line each; challenges and probes are echoed.
+
+    Its certificate is of the authority that the local stack trusts. Ctrl-C ends it.
+    """
+    if not where.startswith("/"):
+        raise UsageError("--path begins with /")
+    home = session.outside.home
+    home.prepare()
+    ensure_authority(home.ca_certificate, home.ca_key)
+    with Receiver(server_context(home.ca_certificate, home.ca_key), port=port) as receiver:
+        receiver.behave(*_script(status, delay, reset=reset, fail_first=fail_first))
+        if secrets:
+            receiver.trust(where, *secrets)
+        log = _Log(session)
+        session.screen.note(f"listening on {receiver.url(where)}; Ctrl-C ends it")
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            _subscribed(session, receiver, where, event_types or (), owner_email),
+        ):
+            log.follow(receiver, count)
+        log.sum_up()
+
+
+def _script(status: int | None, delay: float, *, reset: bool, fail_first: int) -> Sequence[Behaviour]:
+    failing = Behaviour(status=status or FAILING_STATUS, delay_seconds=delay, reset=reset)
+    if fail_first:
+        return (*[failing] * fail_first, HEALTHY)
+    return (Behaviour(status=status or HEALTHY.status, delay_seconds=delay, reset=reset),)
+
+
+@contextlib.contextmanager
+def _subscribed(
+    session: Session, receiver: Receiver, where: str, event_types: Sequence[str], owner_email: str
+) -> Iterator[None]:
+    """A subscription of the receiver for as long as it listens, whose secret it trusts."""
+    if not event_types:
+        yield
+        return
+    api = session.tenant_api
+    wanted = {
+        "endpoint_url": receiver.url(where),
+        "event_types": list(event_types),
+        "owner_email": owner_email,
+    }
+    made = api.post(path("subscriptions"), wanted)
+    receiver.trust(where, made["secret"])
+    session.screen.note(f"subscribed as {made['id']} for {', '.join(event_types)}, until this ends")
+    try:
+        yield
+    finally:
+        api.delete(path("subscriptions", made["id"]), etag="*")
+
+
+@dataclass(slots=True)
+class _Log:
+    """What came, told as it comes. `accepted` counts the 2xx by event, so that repeats are seen."""
+
+    session: Session
+    told: int = 0
+    accepted: Counter[str] = field(default_factory=Counter)
+
+    def follow(self, receiver: Receiver, count: int | None) -> None:
+        while count is None or self.told < count:
+            receiver.wait_until(lambda it: len(it.received) > self.told, timeout_seconds=TURN_SECONDS)
+            for each in receiver.received[self.told :][: None if count is None else count - self.told]:
+                self.told += 1
+                self._tell(each)
+
+    def sum_up(self) -> None:
+        again = sum(n - 1 for n in self.accepted.values())
+        told = f"{self.told} requests, {len(self.accepted)} events accepted"
+        self.session.screen.note(told + (f", {again} more than once" if again else ""))
+
+    def _tell(self, each: Received) -> None:
+        if each.status is not None and each.status < 300:
+            self.accepted[each.event_id] += 1
+        if self.session.json:
+            self.session.screen.line(_document(each))
+        else:
+            self.session.screen.out.print(self._line(each), soft_wrap=True)
+
+    def _line(self, each: Received) -> Text:
+        well = each.status is not None and each.status < 300
+        times = self.accepted[each.event_id]
+        return Text("  ").join(
+            [
+                Text(clock(_at(each)), "dim"),
+                Text(str(each.status or "cut"), "green" if well else "red"),
+                _SIGNED[each.verified],
+                words(f"{each.event.get('type', '?'):<24}"),
+                words(each.event_id),
+                words(
+                    f"{each.headers.get('webhook-lane', '')} {each.headers.get('webhook-attempt', '')}", "dim"
+                ),
+                Text(f"accepted {times} times", "yellow") if well and times > 1 else Text(""),
+            ]
+        )
+
+
+_SIGNED = {True: Text("✓ signed", "green"), False: Text("✗ forged", "red"), None: Text("· unread", "dim")}
+
+
+def _at(each: Received) -> str:
+    return rfc3339(datetime.fromtimestamp(each.at, UTC))
+
+
+def _document(each: Received) -> dict[str, Any]:
+    return {
+        "at": _at(each),
+        "path": each.path,
+        "verified": each.verified,
+        "status": each.status,
+        "event_id": each.event_id,
+        "attempt": each.headers.get("webhook-attempt"),
+        "lane": each.headers.get("webhook-lane"),
+        "event": each.event,
+    }

@@ -1,0 +1,215 @@
+"""`hookkeeper recoveries`: runs that deliver what is owed, and how far they are."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Annotated, Any
+
+import httpx
+import typer
+from hookkeeper.domain.recovery import HOLDING
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from infra.cli.client import ApiError, path
+from infra.cli.command import FAILED, NOT_FOUND, PARTIAL, command
+from infra.cli.session import Failure, Session
+from infra.cli.show import ago, at, facts, mark, moment, span, table, words
+
+app = typer.Typer(help="Runs that deliver what is owed.", no_args_is_help=True)
+
+POLL_SECONDS = 1.0
+PATIENCE_POLLS = 60
+"""How often it is looked for a recovery that was asked for, and asked again where there is no answer."""
+
+_PASSING = {
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+}
+
+
+@command(app, "list")
+def list_all(
+    session: Session,
+    subscription_id: Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="sub_…")],
+    most: Annotated[int, typer.Option("--limit", min=1, max=100, help="At most so many.")] = 20,
+) -> None:
+    """List a subscription's recoveries, the newest first."""
+    found = session.tenant_api.get(path("subscriptions", subscription_id, "recoveries"), limit=most)["data"]
+
+    def shown() -> Table:
+        numbers = ("found", "sent", "succeeded", "failed", "expired")
+        rows = table("status", "recovery", "kind", "started", *numbers, right=numbers)
+        for each in found:
+            counts = [str(each[number]) for number in numbers]
+            rows.add_row(
+                mark(each["status"]),
+                each["id"],
+                each["kind"],
+                ago(each["started_at"], session.now),
+                *counts,
+            )
+        return rows
+
+    session.screen.show_all(found, shown, none="no recoveries")
+
+
+@command(app, "get")
+def get(
+    session: Session, recovery_id: Annotated[str, typer.Argument(metavar="RECOVERY", help="rec_…")]
+) -> None:
+    """Show one recovery."""
+    found = session.tenant_api.get(path("recoveries", recovery_id))
+    session.screen.show(found, lambda: _whole(found, session))
+
+
+@command(app, "watch")
+def watch_it(
+    session: Session,
+    recovery_id: Annotated[
+        str, typer.Argument(metavar="RECOVERY", help="rec_…, or a subscription for its newest.")
+    ],
+) -> None:
+    """Watch a recovery until it has ended: 0 all delivered, 1 stopped, 5 some failed or expired."""
+    if recovery_id.startswith("sub_"):
+        present = newest(session, recovery_id)
+        if present is None:
+            raise Failure(f"{recovery_id} has had no recovery", exit_code=NOT_FOUND)
+        recovery_id = present
+    watch(session, recovery_id)
+
+
+def newest(session: Session, subscription_id: str) -> str | None:
+    """The id of the subscription's newest recovery."""
+    found = session.tenant_api.get(path("subscriptions", subscription_id, "recoveries"), limit=1)["data"]
+    return str(found[0]["id"]) if found else None
+
+
+def wait_for_next(session: Session, subscription_id: str, *, before: str | None) -> str:
+    """The id of the recovery that follows. Raises Failure where none begins within a minute."""
+    for _ in range(PATIENCE_POLLS):
+        present = newest(session, subscription_id)
+        if present is not None and present != before:
+            return present
+        session.outside.pause(POLL_SECONDS)
+    raise Failure(
+        "it was asked for, but no recovery began within a minute; see the state machine's executions"
+    )
+
+
+def watch(session: Session, recovery_id: str) -> None:
+    """Show the recovery as it goes, then how it ended. Raises Exit with the status it deserves."""
+    recovery: dict[str, Any] = {}
+    with _live(session) as live:
+        for recovery in _states(session, recovery_id):
+            live.tell(recovery)
+    if not session.json:
+        session.screen.out.print(_whole(recovery, session))
+    if recovery["status"] != "completed":
+        raise typer.Exit(FAILED)
+    if recovery["failed"] or recovery["expired"]:
+        raise typer.Exit(PARTIAL)
+
+
+def _states(session: Session, recovery_id: str) -> Iterator[dict[str, Any]]:
+    """The recovery after each change, up to the one that ends it."""
+    told: dict[str, Any] = {}
+    unanswered = 0
+    while True:
+        try:
+            recovery = session.tenant_api.get(path("recoveries", recovery_id))
+            unanswered = 0
+        except (httpx.RequestError, ApiError) as error:
+            unanswered += 1
+            final = isinstance(error, ApiError) and error.status not in _PASSING
+            if final or unanswered > PATIENCE_POLLS:
+                raise
+        else:
+            if recovery != told:
+                told = recovery
+                yield recovery
+            if recovery["status"] not in HOLDING:
+                return
+        session.outside.pause(POLL_SECONDS)
+
+
+class _Live:
+    """A bar for people, a line per change for files, JSON lines for programs."""
+
+    def __init__(self, session: Session, progress: Progress, task: TaskID) -> None:
+        self._session = session
+        self._progress = progress
+        self._task = task
+
+    def tell(self, recovery: dict[str, Any]) -> None:
+        if self._session.json:
+            self._session.screen.line(recovery)
+        elif not self._progress.disable:
+            self._move(recovery)
+        else:
+            self._session.screen.note(f"{recovery['status']}: {_numbers(recovery)}")
+
+    def _move(self, recovery: dict[str, Any]) -> None:
+        done = recovery["succeeded"] + recovery["failed"] + recovery["expired"]
+        self._progress.update(
+            self._task,
+            total=recovery["found"] or None,
+            completed=done,
+            status=mark(recovery["status"]).markup,
+            told=words(_numbers(recovery) + _eta(recovery, self._session)).markup,
+        )
+
+
+@contextmanager
+def _live(session: Session) -> Iterator[_Live]:
+    console = session.screen.err
+    progress = Progress(
+        TextColumn("{task.fields[status]}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.fields[told]}"),
+        console=console,
+        transient=True,
+        disable=session.json or not console.is_terminal,
+    )
+    with progress:
+        yield _Live(session, progress, progress.add_task("", total=None, status="", told=""))
+
+
+def _numbers(recovery: dict[str, Any]) -> str:
+    told = f"{recovery['succeeded']} of {recovery['found']} delivered, {recovery['sent']} sent"
+    told += "".join(f", {recovery[word]} {word}" for word in ("failed", "expired") if recovery[word])
+    return f"{told}, {recovery['rate_per_second']:g}/s"
+
+
+def _eta(recovery: dict[str, Any], session: Session) -> str:
+    return f", all sent {ago(recovery['eta'], session.now)}" if recovery["eta"] else ""
+
+
+def _whole(recovery: dict[str, Any], session: Session) -> Table:
+    now = session.now
+    probe = recovery["probe_status_code"] or recovery["probe_error"]
+    return facts(
+        {
+            "recovery": words(recovery["id"] + "  ") + mark(recovery["status"]),
+            "kind": recovery["kind"],
+            "subscription": recovery["subscription_id"],
+            "probe": words(f"answered {probe}") if probe else None,
+            "delivered": f"{recovery['succeeded']} of {recovery['found']} found, {recovery['sent']} sent",
+            "failed": Text(str(recovery["failed"]), "red") if recovery["failed"] else None,
+            "expired": Text(str(recovery["expired"]), "yellow") if recovery["expired"] else None,
+            "pace": f"{recovery['rate_per_second']:g}/s" if recovery["status"] in HOLDING else None,
+            "all sent": at(recovery["eta"], now),
+            "started": at(recovery["started_at"], now),
+            "ended": at(recovery["ended_at"], now),
+            "took": _took(recovery),
+        }
+    )
+
+
+def _took(recovery: dict[str, Any]) -> str | None:
+    if not recovery["ended_at"]:
+        return None
+    return span((moment(recovery["ended_at"]) - moment(recovery["started_at"])).total_seconds())

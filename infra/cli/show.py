@@ -1,0 +1,198 @@
+"""What people see: data on stdout, notes and failures on stderr, and JSON instead where it was asked for.
+
+Words of other people (errors, excerpts, names) come in as Text and never as markup or control characters.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+PIPED_WIDTH = 400
+"""Columns where nobody looks: nothing is cut or wrapped on its way to a file or another program."""
+
+_MARKS: Mapping[str, tuple[str, str]] = {
+    "active": ("●", "green"),
+    "pending": ("○", "cyan"),
+    "suspended": ("■", "red"),
+    "paused": ("‖", "yellow"),
+    "revoked": ("✕", "dim"),
+    "succeeded": ("✓", "green"),
+    "retrying": ("↻", "yellow"),
+    "exhausted": ("✗", "red"),
+    "held": ("‖", "yellow"),
+    "discarded": ("✕", "dim"),
+    "expired": ("✕", "dim"),
+    "probing": ("◔", "cyan"),
+    "running": ("▶", "cyan"),
+    "waiting": ("…", "yellow"),
+    "completed": ("✓", "green"),
+    "cancelled": ("✕", "dim"),
+    "probe_failed": ("✗", "red"),
+    "stopped": ("✗", "red"),
+}
+
+_SPANS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    return console
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """Stdout and stderr of one command. With `json`, stdout holds JSON alone."""
+
+    json: bool = False
+    out: Console = field(default_factory=lambda: _console(stderr=False))
+    err: Console = field(default_factory=lambda: _console(stderr=True))
+
+    def show(self, document: Any, shown: Callable[[], RenderableType]) -> None:
+        """One thing: its document, or how it looks."""
+        if self.json:
+            self.document(document)
+        else:
+            self.out.print(shown())
+
+    def show_all(
+        self, items: Sequence[Any], shown: Callable[[], RenderableType], *, none: str, more: bool = False
+    ) -> None:
+        """A list: a line of JSON each, or how they look together; notes say that it is empty, or not all."""
+        if self.json:
+            for item in items:
+                self.line(item)
+        elif items:
+            self.out.print(shown())
+        else:
+            self.note(none)
+        if more:
+            self.note("there are more: --limit N, or --all")
+
+    def document(self, document: Any) -> None:
+        text = json.dumps(document, ensure_ascii=False, indent=2)
+        if self.out.is_terminal:
+            self.out.print_json(text, indent=2)
+        else:
+            self.out.out(text, highlight=False)
+
+    def line(self, document: Any) -> None:
+        """JSON on one line."""
+        self.out.out(json.dumps(document, ensure_ascii=False), highlight=False)
+
+    def word(self, text: str) -> None:
+        """A bare word for other programs: an id, a key."""
+        self.out.out(clean(text), highlight=False)
+
+    def note(self, text: str | Text) -> None:
+        self.err.print(words(text, "dim") if isinstance(text, str) else text, soft_wrap=True)
+
+    def failure(self, sentence: str) -> None:
+        if self.json:
+            self.err.out(json.dumps({"detail": sentence}, ensure_ascii=False), highlight=False)
+        else:
+            self.err.print(Text("✗ ", "bold red") + words(sentence), soft_wrap=True)
+
+    def problem(self, status: int, problem: Mapping[str, Any]) -> None:
+        """A problem of the API: its sentence, what is wrong where, its code and the request's id."""
+        if self.json:
+            self.err.out(json.dumps({"status": status, **problem}, ensure_ascii=False), highlight=False)
+            return
+        self.failure(str(problem.get("detail") or problem.get("title") or f"HTTP {status}"))
+        errors = problem.get("errors") or []
+        if len(errors) == 1 and errors[0].get("detail") in str(problem.get("detail")):
+            place = str(errors[0].get("pointer", ""))
+        else:
+            place = ""
+            for error in errors:
+                told = " ".join(str(error.get(part, "")) for part in ("pointer", "detail"))
+                self.err.print(words(f"  {told.strip()} ({error.get('code')})"), soft_wrap=True)
+        named = {"at": place, "code": problem.get("code"), "request": problem.get("request_id")}
+        told = " · ".join(f"{name} {value}" for name, value in named.items() if value)
+        self.err.print(words(f"  HTTP {status}" + (f" · {told}" if told else ""), "dim"), soft_wrap=True)
+
+
+def clean(text: str) -> str:
+    """The text without anything that a terminal would obey."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def words(text: object, style: str | Style = "") -> Text:
+    """Somebody's words, as they are; nothing for None."""
+    lines = "" if text is None else "\n".join(map(clean, str(text).split("\n")))
+    return Text(lines, style)
+
+
+def mark(status: str) -> Text:
+    """A status by shape, word and colour, never by colour alone."""
+    shape, style = _MARKS.get(status, ("·", ""))
+    return words(f"{shape} {status}", style)
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def span(seconds: float) -> str:
+    """About how long: `45 s`, `12 min`, `3 h`, `2 d`."""
+    for size, unit in _SPANS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}" if seconds < 10 * size else f"{seconds // size:.0f} {unit}"
+    return "0 s"
+
+
+def ago(text: str | None, now: datetime) -> Text:
+    """How far from now: `3 min ago`, `in 2 h`; a dash where there is no moment."""
+    if text is None:
+        return Text("–", "dim")
+    seconds = (now - moment(text)).total_seconds()
+    if seconds < 1:
+        return Text("now" if seconds > -1 else f"in {span(-seconds)}")
+    return Text(f"{span(seconds)} ago")
+
+
+def at(text: str | None, now: datetime) -> Text | None:
+    """The moment to the second in UTC, and how far from now; None where there is none."""
+    if text is None:
+        return None
+    exact = moment(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return Text(exact) + Text("Z  ", "dim") + ago(text, now)
+
+
+def clock(text: str) -> str:
+    """The moment's time of day, to the millisecond, in UTC."""
+    return moment(text).astimezone(UTC).strftime("%H:%M:%S.%f")[:-3]
+
+
+def table(*columns: str, right: Iterable[str] = (), flexible: str | None = None) -> Table:
+    """A plain table whose columns are shown whole; `flexible` alone is cut where the terminal is narrow."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", show_edge=False)
+    for column in columns:
+        made.add_column(
+            column,
+            justify="right" if column in right else "left",
+            no_wrap=True,
+            overflow="ellipsis" if column == flexible else "fold",
+            min_width=None if column == flexible else len(column),
+        )
+    return made
+
+
+def facts(rows: Mapping[str, object]) -> Table:
+    """Names and values below each other, without those that have no value."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in rows.items():
+        if value not in (None, "", [], {}):
+            grid.add_row(name, value if isinstance(value, Text | Table) else words(value))
+    return grid
