@@ -23,11 +23,11 @@ up: setup  ## the embedded AWS with the stack on it; prints URLs and keys
 down: setup  ## stops what `up` started
 	python -m infra.local down
 
-test: setup  ## everything: what `check` does, then integration and browser tests on the embedded AWS
-	$(LINT) && pytest -n 2 --dist loadgroup -m "not bench"
+test: check  ## everything: what `check` does, then integration and browser tests on the embedded AWS
+	pytest -m "integration or browser"
 
 check: setup  ## ruff, mypy, cdk synth with cdk-nag, and the tests that need nothing but Python
-	$(LINT) && pytest -n 2 --dist loadgroup -m "not (integration or browser or bench)"
+	$(LINT) && pytest -n 2 -m "not (integration or browser or bench)"
 
 bench: setup  ## measures, and asserts the numbers the README gives
 	pytest -m bench -s

@@ -1,11 +1,7 @@
-"""Keeps the developer's own AWS, proxies and certificates out of every test.
-
-Tests of the embedded AWS run one after another in one process, whatever runs beside them.
-"""
+"""Keeps the developer's own AWS, proxies and certificates out of every test, and names the same everywhere."""
 
 import os
 
-import pytest
 from hypothesis import settings
 
 _OURS = {
@@ -24,11 +20,6 @@ os.environ.update(_OURS)
 # A shared machine is slow now and then; slowness is bench's business.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    if item.get_closest_marker("integration") or item.get_closest_marker("browser"):
-        item.add_marker(pytest.mark.xdist_group("embedded-aws"))
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
