@@ -115,3 +115,16 @@ def test_what_the_bus_cannot_hand_over_is_kept(prod: Any) -> None:
 def test_what_operators_are_told_on_the_bus_is_not_taken_for_an_event(prod: Any) -> None:
     (rule,) = (r for r in prod.of("AWS::Events::Rule").values() if "EventBusName" in r)
     assert rule["EventPattern"] == {"source": [{"anything-but": ["hookkeeper"]}]}
+
+
+def test_what_is_rejected_is_kept_fourteen_days_for_a_person_and_fed_to_nobody(prod: Any) -> None:
+    rejected = prod.output("QueueRejected")
+    assert prod.resources[rejected]["Properties"]["MessageRetentionPeriod"] == 14 * DAY
+    sources = {prod.literal(m["EventSourceArn"]) for m in prod.of("AWS::Lambda::EventSourceMapping").values()}
+    assert f"<{rejected}.Arn>" not in sources
+
+
+def test_no_dead_letters_feed_a_function(prod: Any) -> None:
+    dead = {f"<{id_}.Arn>" for id_ in prod.outputs("Dlq").values()}
+    sources = {prod.literal(m["EventSourceArn"]) for m in prod.of("AWS::Lambda::EventSourceMapping").values()}
+    assert not dead & sources
