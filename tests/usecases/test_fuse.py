@@ -103,7 +103,8 @@ def test_f40_500_subscriptions_that_fail_together_by_our_resolver_are_not_suspen
 
 
 def test_f40_thirteen_hours_without_a_resolver_cost_nobody_a_delivery_or_a_suspension() -> None:
-    product = Product(RuntimeConfig(fuse=FuseRules(canary_url=None)))
+    product = Product()
+    product.world.config = RuntimeConfig(fuse=FuseRules(canary_url=None))
     keys = [product.subscribe(key=a_key(n), endpoint_url=f"https://h{n}.example.com/in") for n in range(12)]
     for key in keys:
         product.endpoint(key).answer = lambda _: NO_LOOK_UP
