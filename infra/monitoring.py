@@ -23,6 +23,9 @@ _OLDEST_SECONDS = {"Events": 300, "Deliveries": 900, "Backfill": 1800, "Notices"
 _SUSPENSIONS_IN_TEN_MINUTES = 5
 """More at once are rather our own fault than so many customers' (SPEC §9, the fuse)."""
 
+_DEFERRED_SECONDS = 3600
+_TOLD = ("sent", "gathered", "capped", "deferred")
+
 _OUTCOMES = ("success", "retryable", "permanent", "fatal")
 
 
@@ -97,6 +100,18 @@ class Monitoring(Construct):
             above=0,
             says="Suspensions wait at the fuse: too many hosts at once, or our own fault (resolver, route, "
             "keys). Nothing is lost and no customer is blamed meanwhile. Look at fuse.blown in the logs.",
+        )
+        self._alarm(
+            "NoticesUnheard",
+            _own("NoticesUnheard", "notify"),
+            above=0,
+            says="A mail came back, or could not be sent, or was called unwanted: its owner does not know.",
+        )
+        self._alarm(
+            "NoticesDeferred",
+            _own("DeferredNoticeAge", "notify", statistic="Maximum"),
+            above=_DEFERRED_SECONDS,
+            says="SES refuses mails for now (rate, quota, pause), and a notice has waited for an hour.",
         )
         self._alarm(
             "SweepStopped",
@@ -181,6 +196,14 @@ class Monitoring(Construct):
             _graph("Function errors", [f.metric_errors(label=f.verb) for f in functions]),
             _graph("Function throttles", [f.metric_throttles(label=f.verb) for f in functions]),
             _graph("Function p95", [f.metric_duration(label=f.verb, statistic="p95") for f in functions]),
+        )
+        board.add_widgets(
+            _graph(
+                "Notices",
+                [_own(f"Notices_{told}", "notify", label=told) for told in _TOLD],
+            ),
+            _graph("Owners not reached", [_own("NoticesUnheard", "notify")]),
+            _graph("Oldest refused notice (s)", [_own("DeferredNoticeAge", "notify", statistic="Maximum")]),
         )
         board.add_widgets(
             _graph(

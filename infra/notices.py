@@ -1,19 +1,28 @@
-"""How owners and operators are told: the notices' stream and queue, `notify`, SES."""
+"""How owners and operators are told: notices' stream and queue, `notify`, SES, and mails that come back."""
 
+import aws_cdk as cdk
 from aws_cdk import Stack
 from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_ses as ses
 from constructs import Construct
 from hookkeeper.settings import NotifySettings
 
 from infra.function import Function, Shared
-from infra.queues import Queues
+from infra.queues import Queues, dead_letters
+from infra.runtime_config import RuntimeConfig
 from infra.storage import READ, WRITE, Storage
+
+_BAD_NEWS = ("Email Bounced", "Email Complaint Received", "Email Rejected")
+"""What SES calls on EventBridge the fates of a mail that its owner should not have."""
 
 
 class Notices(Construct):
-    """Notices table → stream → notify → SES and the operator bus; what stays pending comes by the queue."""
+    """Notices table → stream → notify → SES and the operator bus; what stays open comes by the queue.
+
+    SES puts bounces and complaints on the account's default bus, from where they come by the queue too.
+    """
 
     def __init__(
         self,
@@ -23,6 +32,7 @@ class Notices(Construct):
         shared: Shared,
         storage: Storage,
         queues: Queues,
+        runtime: RuntimeConfig,
         bus: events.IEventBus,
         console_url: str,
     ) -> None:
@@ -54,8 +64,12 @@ class Notices(Construct):
                 sender_address=shared.config.sender,
                 configuration_set=configuration_set.configuration_set_name,
                 console_url=console_url,
+                appconfig_application=runtime.application,
+                appconfig_environment=runtime.environment,
+                appconfig_profile=runtime.profile,
             ),
         )
+        runtime.allow_read(self.notify)
         queues.notices.feeds(self.notify)
         storage.notices.allow(self.notify, *READ, *WRITE)
         self.notify.may(
@@ -64,6 +78,8 @@ class Notices(Construct):
         )
         self.notify.may("events:PutEvents", on=bus.event_bus_arn)
         self._read_stream(storage)
+        self.unheard = dead_letters(self, "Unheard")
+        self._hear_back(configuration_set, queues)
 
     def _read_stream(self, storage: Storage) -> None:
         """New notices go to notify at once; one that it cannot take stays pending, and the sweep sends it."""
@@ -85,6 +101,38 @@ class Notices(Construct):
             report_batch_item_failures=True,
             retry_attempts=3,
             filters=[lambda_.FilterCriteria.filter({"eventName": lambda_.FilterRule.is_equal("INSERT")})],
+        )
+
+    def _hear_back(self, configuration_set: ses.ConfigurationSet, queues: Queues) -> None:
+        """SES tells EventBridge's default bus alone, and the queue keeps what notify cannot take at once."""
+        default_bus = events.EventBus.from_event_bus_name(self, "DefaultBus", "default")
+        configuration_set.add_event_destination(
+            "BadNews",
+            destination=ses.EventDestination.event_bus(default_bus),
+            events=[
+                ses.EmailSendingEvent.BOUNCE,
+                ses.EmailSendingEvent.COMPLAINT,
+                ses.EmailSendingEvent.REJECT,
+            ],
+        )
+        name = configuration_set.configuration_set_name
+        events.Rule(
+            self,
+            "CameBack",
+            description="What SES says of a mail that came back goes to notify",
+            event_pattern=events.EventPattern(
+                source=["aws.ses"],
+                detail_type=list(_BAD_NEWS),
+                detail={"mail": {"tags": {"ses:configuration-set": [name]}}},
+            ),
+            targets=[
+                targets.SqsQueue(
+                    queues.notices.queue,
+                    dead_letter_queue=self.unheard,
+                    max_event_age=cdk.Duration.hours(24),
+                    retry_attempts=185,
+                )
+            ],
         )
 
 

@@ -57,6 +57,7 @@ class HookkeeperStack(Stack):
             shared=shared,
             storage=storage,
             queues=queues,
+            runtime=runtime,
             bus=ingest.bus,
             console_url=api.console_url,
         )
@@ -77,6 +78,7 @@ class HookkeeperStack(Stack):
         dead = {name: lane.dead for name, lane in queues.lanes.items()} | {
             "Ingest": ingest.undelivered,
             "Recovery": recovery.unended,
+            "Feedback": notices.unheard,
         }
         monitoring = Monitoring(
             self,

@@ -27,7 +27,8 @@ from hookkeeper.domain.errors import (
 from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem, RoutePage
 from hookkeeper.domain.fuse import FuseState
 from hookkeeper.domain.health import Health, Streak
-from hookkeeper.domain.notice import Notice, NoticeKind, NoticeStatus
+from hookkeeper.domain.mailbox import AddressFault, Mailbox
+from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault, Outcome
 from hookkeeper.domain.recovery import Cursor, Recovery, RecoveryLock
@@ -50,7 +51,6 @@ from typing_extensions import override
 
 from tests.builders import NOW, a_health, a_profile
 
-STUCK_AFTER = timedelta(minutes=2)
 OPERATORS = "*"
 """Where `keys_of` and `revoke_key` find the operators' keys, which have no tenant."""
 
@@ -107,7 +107,9 @@ class World:
         self.executions: dict[str, tuple[SubscriptionKey, Mapping[str, str | bool | int | float | None]]] = {}
         self.challenges: list[tuple[SubscriptionKey, str]] = []
         self.tests: list[tuple[SubscriptionKey, str, str]] = []
-        self.notice_queue: list[tuple[SubscriptionKey, str]] = []
+        self.mailboxes: dict[tuple[Scope, str], Mailbox] = {}
+        self.carried: dict[tuple[Scope, str], list[str]] = {}
+        self.notice_queue: list[tuple[Scope, tuple[str, ...]]] = []
         self.secrets: dict[tuple[SubscriptionKey, str], tuple[Secret, datetime | None]] = {}
         self.requests: list[OutboundRequest] = []
         self.mails: list[Mail] = []
@@ -868,7 +870,7 @@ class FakeNotices(_Fake):
     @_call
     def claim(self, notice: Notice, *, by: str, now: datetime, lease: timedelta) -> bool:
         stored = self.world.notices.get((notice.key, notice.kind, notice.dedupe))
-        if stored is None or stored.status is not NoticeStatus.PENDING:
+        if stored is None or not stored.open:
             return False
         held = stored.claimed_until is not None and now < stored.claimed_until
         if held and stored.claimed_by != by:
@@ -882,6 +884,8 @@ class FakeNotices(_Fake):
         stored = self.world.notices.get((notice.key, notice.kind, notice.dedupe))
         if stored is None or stored.claimed_by is None or stored.claimed_by != notice.claimed_by:
             return False
+        if not (stored.open or stored.status is notice.status):
+            return False
         self.world.notices[notice.key, notice.kind, notice.dedupe] = replace(
             stored,
             status=notice.status,
@@ -889,13 +893,24 @@ class FakeNotices(_Fake):
             message_id=notice.message_id,
             sent_at=notice.sent_at,
             claimed_until=notice.claimed_until,
+            operators_told=notice.operators_told,
+            mail_fault=notice.mail_fault,
         )
         return True
 
     @_call
+    def mark_unheard(self, notice: Notice) -> bool:
+        place = (notice.key, notice.kind, notice.dedupe)
+        stored = self.world.notices.get(place)
+        if stored is None or stored.status is notice.status:
+            return False
+        self.world.notices[place] = replace(stored, status=notice.status, mail_fault=notice.mail_fault)
+        return True
+
+    @_call
     def stuck(self, now: datetime, *, limit: int) -> Sequence[Notice]:
-        pending = [n for n in self.world.notices.values() if n.status is NoticeStatus.PENDING]
-        return sorted((n for n in pending if _stuck_at(n) <= now), key=_stuck_at)[:limit]
+        due = [notice for notice in self.world.notices.values() if notice.open and notice.due_at <= now]
+        return sorted(due, key=lambda notice: notice.due_at)[:limit]
 
     @_call
     def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Notice]:
@@ -903,14 +918,61 @@ class FakeNotices(_Fake):
         return sorted(ours, key=lambda notice: (notice.at, notice.id), reverse=True)[:limit]
 
 
-def _stuck_at(notice: Notice) -> datetime:
-    return max(notice.at + STUCK_AFTER, notice.claimed_until or notice.at)
+class FakeMailboxes(_Fake):
+    @_call
+    def get(self, scope: Scope, address: str) -> Mailbox:
+        return replace(self._stored(scope, address), address=address)
+
+    @_call
+    def hold(self, mailbox: Mailbox, *, by: str, now: datetime, lease: timedelta) -> bool:
+        stored = self._stored(mailbox.scope, mailbox.address)
+        free = stored.held_until is None or stored.held_until <= now or stored.held_by == by
+        if not free or (stored.day, stored.mails) != (mailbox.day, mailbox.mails):
+            return False
+        self._put(replace(stored, held_by=by, held_until=now + lease))
+        return True
+
+    @_call
+    def release(self, mailbox: Mailbox) -> None:
+        stored = self._stored(mailbox.scope, mailbox.address)
+        if stored.held_by is not None and stored.held_by == mailbox.held_by:
+            self._put(replace(stored, held_by=None, held_until=None))
+
+    @_call
+    def count(self, mailbox: Mailbox, notices: Sequence[Notice], *, message_id: str) -> None:
+        stored = self._stored(mailbox.scope, mailbox.address)
+        places = {(n.key, n.kind, n.dedupe): n for n in notices}
+        mine = all(self.world.notices[p].claimed_by == n.claimed_by for p, n in places.items())
+        if not mine or stored.held_by != mailbox.held_by:
+            raise OwnFaultError("no longer as it was claimed")
+        for place, notice in places.items():
+            self.world.notices[place] = replace(
+                self.world.notices[place], message_id=notice.message_id, sent_at=notice.sent_at
+            )
+        written = ("gathers_until", "stage", "day", "mails")
+        self._put(replace(stored, **{name: getattr(mailbox, name) for name in written}))
+        self.world.carried[mailbox.scope, message_id] = [notice.id for notice in notices]
+
+    @_call
+    def carried(self, scope: Scope, message_id: str) -> Sequence[str]:
+        return self.world.carried.get((scope, message_id), [])
+
+    @_call
+    def spoil(self, scope: Scope, address: str, fault: AddressFault, *, now: datetime) -> None:
+        self._put(replace(self._stored(scope, address), bad=fault, bad_at=now))
+
+    def _stored(self, scope: Scope, address: str) -> Mailbox:
+        nothing = Mailbox(scope=scope, address=address)
+        return self.world.mailboxes.get((scope, address.lower()), nothing)
+
+    def _put(self, mailbox: Mailbox) -> None:
+        self.world.mailboxes[mailbox.scope, mailbox.address.lower()] = mailbox
 
 
 class FakeNoticeQueue(_Fake):
     @_call
-    def send(self, key: SubscriptionKey, notice_id: str) -> None:
-        self.world.notice_queue.append((key, notice_id))
+    def send(self, scope: Scope, notice_ids: Sequence[str]) -> None:
+        self.world.notice_queue.append((scope, tuple(notice_ids)))
 
 
 @dataclass

@@ -47,10 +47,11 @@ def test_every_field_of_every_rule_can_be_changed() -> None:
                 "longest_slice_seconds": 900,
                 "slow_below_per_second": 21,
             },
+            "mail": {"gather_seconds": 301, "mails_a_day": 21},
         }
     )
     defaults = RuntimeConfig()
-    for part in ("circuit", "retries", "pace"):
+    for part in ("circuit", "retries", "pace", "mail"):
         rules, before = getattr(changed, part), getattr(defaults, part)
         same = {name for name in rules.__dataclass_fields__ if getattr(rules, name) == getattr(before, name)}
         assert same <= {"longest_slice_seconds"}
@@ -98,6 +99,8 @@ def test_a_tenant_may_be_held_to_a_new_preset() -> None:
         {"pace": {"slice_seconds": 901}},
         {"pace": {"start_per_second": 101}},
         {"pace": {"most_per_second": 0}},
+        {"mail": {"gather_seconds": 3601}},
+        {"mail": {"mails_a_day": 0}},
         {"retention_days": 15},
         {"retention_days": 0},
         {"auto_suspend": "maybe"},

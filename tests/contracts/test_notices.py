@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hookkeeper.domain.notice import NoticeKind, NoticeStatus
+from hookkeeper.domain.notice import OPEN, NoticeKind, NoticeStatus
 
 from tests.builders import HOUR, MINUTE, NOW, a_key, a_notice, a_scope
 from tests.contracts.stores import Stores
@@ -60,10 +60,26 @@ def test_a_claim_holds_against_others_until_its_lease_ends(stores: Stores) -> No
     assert found == a_notice(claimed_by="run_2", claimed_until=NOW + MINUTE + 2 * lease)
 
 
-@pytest.mark.parametrize("status", [NoticeStatus.SENT, NoticeStatus.FAILED, NoticeStatus.SUPPRESSED])
-def test_what_is_no_longer_pending_is_not_claimed(stores: Stores, status: NoticeStatus) -> None:
+@pytest.mark.parametrize("status", sorted(OPEN))
+def test_what_is_open_is_claimed_and_due(stores: Stores, status: NoticeStatus) -> None:
     stores.notices.put(a_notice(status=status))
-    assert not stores.notices.claim(a_notice(), by="run_1", now=NOW, lease=MINUTE)
+    assert [notice.status for notice in stores.notices.stuck(NOW + HOUR, limit=9)] == [status]
+    assert stores.notices.claim(a_notice(status=status), by="run_1", now=NOW, lease=MINUTE)
+
+
+@pytest.mark.parametrize("status", sorted(set(NoticeStatus) - OPEN))
+def test_what_is_closed_is_neither_claimed_nor_marked_otherwise_nor_due(
+    stores: Stores, status: NoticeStatus
+) -> None:
+    stores.notices.put(a_notice())
+    assert stores.notices.claim(a_notice(), by="run_1", now=NOW, lease=MINUTE)
+    closed = a_notice(status=status, claimed_by="run_1", mail_fault="why", operators_told=True)
+    assert stores.notices.mark(closed)
+    assert stores.notices.mark(closed), "its own lost answer"
+    assert not stores.notices.mark(replace(closed, status=NoticeStatus.PENDING))
+    assert not stores.notices.claim(a_notice(), by="run_1", now=NOW + HOUR, lease=MINUTE)
+    assert stores.notices.get(a_key(), closed.id) == closed
+    assert stores.notices.stuck(NOW + 24 * HOUR, limit=9) == []
 
 
 def test_only_the_holder_marks(stores: Stores) -> None:

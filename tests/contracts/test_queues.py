@@ -9,7 +9,7 @@ from hookkeeper.domain.event import RoutePage
 from hookkeeper.domain.tenancy import Mode
 from hookkeeper.messages import ContactMessage, FanOutPage, NoticeMessage
 
-from tests.builders import a_key, an_archived_event, an_event
+from tests.builders import a_key, a_scope, an_archived_event, an_event
 from tests.contracts.conftest import Aws
 from tests.faults import answer, refuse
 
@@ -55,9 +55,11 @@ def test_a_test_event_carries_type_and_data(queue: Queue) -> None:
     assert (message.kind, message.event_type, message.data) == ("test", "invoice.paid", '{"n":1}')
 
 
-def test_a_notice_is_named_by_its_id(queue: Queue) -> None:
-    SqsNotices(queue.client, **queue.options).send(a_key(), "sub_1.suspended.epoch-1")
-    assert NoticeMessage.model_validate_json(queue.body()).notice_id == "sub_1.suspended.epoch-1"
+def test_notices_are_named_by_their_ids(queue: Queue) -> None:
+    ids = ["sub_1.suspended.epoch-1", "sub_2.at_risk.streak-7"]
+    SqsNotices(queue.client, **queue.options).send(a_scope(), ids)
+    message = NoticeMessage.model_validate_json(queue.body())
+    assert (message.tenant, message.mode, message.notice_ids) == ("acme", Mode.LIVE, ids)
 
 
 def a_page(ids: tuple[str, ...] = ("sub_1", "sub_2")) -> RoutePage:
@@ -121,6 +123,6 @@ def test_a_queue_that_takes_nothing_is_our_own_fault(queue: Queue) -> None:
     with pytest.raises(OwnFaultError):
         SqsContacts(queue.client, **queue.options).challenge(a_key(), token="t")
     with pytest.raises(OwnFaultError):
-        SqsNotices(queue.client, **queue.options).send(a_key(), "n")
+        SqsNotices(queue.client, **queue.options).send(a_scope(), ["n"])
     with pytest.raises(OwnFaultError):
         SqsRejected(queue.client, **queue.options).send("{", reason="bad_json")

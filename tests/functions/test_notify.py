@@ -1,3 +1,4 @@
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,11 @@ from tests.functions.conftest import ColdStart, Started, a_sample
 
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
 SENDER = "webhooks@provider.example"
+RUNTIME = {
+    "appconfig_application": "application",
+    "appconfig_environment": "environment",
+    "appconfig_profile": "profile",
+}
 
 
 class Stage:
@@ -29,9 +35,13 @@ class Stage:
             sender_address=SENDER,
             configuration_set="notices",
             console_url="https://hooks.provider.example/console",
+            **RUNTIME,
         )
         self.notify: Started = cold_start("notify", settings)
-        self.ses = self.notify.module.mailer._client
+        self.ses = self.notify.module.ports.mailer._client
+        bus = self.notify.module.ports.bus._client
+        self.operators_heard: list[dict[str, Any]] = []
+        bus.meta.events.register("provide-client-params.events.PutEvents", self._hear)
         self.calls = faults.counted(self.ses)
         self.notices = DynamoDBNotices(aws.client("dynamodb"), notices_table="Notices")
 
@@ -44,6 +54,18 @@ class Stage:
         notice = self.notices.get(a_key(), a_notice().id)
         assert notice is not None
         return notice
+
+    def _hear(self, params: dict[str, Any], **_: Any) -> None:
+        self.operators_heard += params["Entries"]
+
+    def came_back(self, sample: str, *, ago: timedelta = timedelta(0)) -> dict[str, Any]:
+        """The sample, about the mail that was sent, now or so long ago."""
+        event = a_sample(sample)
+        told = json.loads(event["Records"][0]["body"])
+        told["detail"]["mail"]["messageId"] = self.stored().message_id or "ses-nobody-counted"
+        told["detail"]["mail"]["timestamp"] = f"{datetime.now(UTC) - ago:%Y-%m-%dT%H:%M:%S.000Z}"
+        event["Records"][0]["body"] = json.dumps(told)
+        return event
 
 
 @pytest.fixture
@@ -76,12 +98,10 @@ def test_a_mark_of_our_own_in_the_stream_sends_nothing(stage: Stage, change: str
     assert stage.calls["SendEmail"] == 0
 
 
-def test_f11a_a_throttled_mail_stays_pending_and_its_message_comes_back(stage: Stage) -> None:
+def test_f11a_a_throttled_mail_stays_pending_and_the_sweep_brings_it_again(stage: Stage) -> None:
     stage.put()
     faults.refuse(stage.ses, "SendEmail", code="TooManyRequestsException")
-    event = a_sample("notify_late")
-    failed = {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
-    assert stage.notify(event) == failed
+    assert stage.notify(a_sample("notify_late")) == ALL_WELL
     stored = stage.stored()
     assert (stored.status, stored.attempts) == (NoticeStatus.PENDING, 1)
     assert stored.claimed_until is not None
@@ -104,7 +124,7 @@ def test_f11d_a_refused_mail_is_suppressed_and_its_message_is_done(stage: Stage)
 
 def test_bb38d_a_claim_whose_answer_was_lost_is_sent_by_the_claimer_once(stage: Stage) -> None:
     stage.put()
-    faults.lose_answer(stage.notify.module.notices._client, "UpdateItem")
+    faults.lose_answer(stage.notify.module.dynamodb, "UpdateItem")
     assert stage.notify(a_sample("notify")) == ALL_WELL
     assert stage.calls["SendEmail"] == 1
     assert stage.stored().status is NoticeStatus.SENT
@@ -130,3 +150,117 @@ def test_neither_addresses_nor_facts_are_logged(stage: Stage) -> None:
     assert "notice.tried" in logged
     assert "owner@customer.example" not in logged
     assert "4111" not in logged
+
+
+# ── T58: many in one batch ───────────────────────────────────────────────────────────────────────
+
+
+def a_batch(stage: Stage, numbers: range) -> dict[str, Any]:
+    """These subscriptions of one owner suspended at once, as the stream brings them."""
+    event = a_sample("notify")
+    (record,) = event["Records"]
+    event["Records"] = []
+    for n in numbers:
+        key = a_key(n)
+        stage.put(key=key)
+        keys = {"pk": {"S": f"acme#live#sub#{key.subscription_id}"}, "sk": {"S": "suspended#epoch-1"}}
+        change = record["dynamodb"] | {"Keys": keys, "SequenceNumber": str(n)}
+        event["Records"].append(record | {"dynamodb": change})
+    return event
+
+
+def test_t58_ten_suspensions_in_one_batch_are_one_mail_and_ten_events_for_operators(stage: Stage) -> None:
+    assert stage.notify(a_batch(stage, range(10))) == ALL_WELL
+    assert stage.calls["SendEmail"] == 1
+    for n in range(10):
+        notice = stage.notices.get(a_key(n), a_notice(key=a_key(n)).id)
+        assert notice is not None
+        assert notice.status is NoticeStatus.SENT
+    assert len(stage.operators_heard) == 10
+
+
+def test_f11_a_table_that_fails_after_the_providers_yes_brings_the_whole_batch_back(stage: Stage) -> None:
+    event = a_batch(stage, range(3))
+    faults.refuse(stage.notify.module.dynamodb, "TransactWriteItems", code="ValidationException")
+    assert len(stage.notify(event)["batchItemFailures"]) == 3
+    assert stage.notify(event) == ALL_WELL, "each is claimed: the sweep brings it after the lease"
+    assert stage.calls["SendEmail"] == 1
+
+
+# ── mails that come back ─────────────────────────────────────────────────────────────────────────
+
+FATES = [
+    pytest.param("notify_bounce", NoticeStatus.BOUNCED, "bounced", id="bounce"),
+    pytest.param("notify_complaint", NoticeStatus.COMPLAINED, "complained", id="complaint"),
+]
+
+
+@pytest.mark.parametrize("sample, status, word", FATES)
+def test_a_mail_that_came_back_is_seen_on_its_notice_by_operators_and_by_the_alarm(
+    stage: Stage, capsys: pytest.CaptureFixture[str], sample: str, status: NoticeStatus, word: str
+) -> None:
+    stage.put()
+    stage.notify(a_sample("notify"))
+    assert stage.notify(stage.came_back(sample)) == ALL_WELL
+    assert stage.stored().status is status
+    told = stage.operators_heard[-1]
+    assert told["DetailType"] == f"hookkeeper.notice.{word}"
+    assert json.loads(told["Detail"])["reason"] == stage.stored().mail_fault
+    assert '"NoticesUnheard"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sample, status, word", FATES)
+def test_the_next_notice_to_that_address_is_recorded_and_not_sent(
+    stage: Stage, sample: str, status: NoticeStatus, word: str
+) -> None:
+    stage.put()
+    stage.notify(a_sample("notify"))
+    stage.notify(stage.came_back(sample))
+    assert stage.notify(a_batch(stage, range(2, 3))) == ALL_WELL
+    notice = stage.notices.get(a_key(2), a_notice(key=a_key(2)).id)
+    assert notice is not None
+    assert (notice.status, notice.mail_fault) == (NoticeStatus.SUPPRESSED, f"the address is bad: {word}")
+    assert stage.calls["SendEmail"] == 1
+    assert stage.stored().status is status
+
+
+def test_a_bounce_that_comes_twice_is_told_once(stage: Stage) -> None:
+    stage.put()
+    stage.notify(a_sample("notify"))
+    for _ in range(2):
+        assert stage.notify(stage.came_back("notify_bounce")) == ALL_WELL
+    assert [each["DetailType"] for each in stage.operators_heard].count("hookkeeper.notice.bounced") == 1
+
+
+def test_a_bounce_faster_than_our_own_mark_comes_again(stage: Stage) -> None:
+    stage.put()
+    event = stage.came_back("notify_bounce")
+    failed = {"batchItemFailures": [{"itemIdentifier": event["Records"][0]["messageId"]}]}
+    assert stage.notify(event) == failed
+    assert stage.notify(a_sample("notify")) == ALL_WELL
+    assert stage.stored().status is NoticeStatus.SUPPRESSED, "its address is known to be bad by now"
+
+
+def test_a_bounce_of_a_mail_that_nobody_ever_counted_is_done(stage: Stage) -> None:
+    stage.put()
+    assert stage.notify(stage.came_back("notify_bounce", ago=timedelta(minutes=16))) == ALL_WELL
+    assert stage.stored().status is NoticeStatus.PENDING
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tags": {"ses:configuration-set": ["notices"]}},
+        {"tags": {"tenant": ["a#b"], "mode": ["live"]}},
+        {"tags": {"tenant": ["acme"], "mode": ["both"]}},
+    ],
+)
+def test_another_senders_bounce_is_none_of_our_business(stage: Stage, change: dict[str, Any]) -> None:
+    stage.put()
+    stage.notify(a_sample("notify"))
+    event = stage.came_back("notify_bounce")
+    body = json.loads(event["Records"][0]["body"])
+    body["detail"]["mail"] |= change
+    event["Records"][0]["body"] = json.dumps(body)
+    assert stage.notify(event) == ALL_WELL
+    assert stage.stored().status is NoticeStatus.SENT

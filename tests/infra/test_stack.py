@@ -107,7 +107,7 @@ def test_what_the_functions_count_themselves_wakes_someone(prod: Any) -> None:
     own = {
         a["MetricName"] for a in prod.of("AWS::CloudWatch::Alarm").values() if a["Namespace"] == "Hookkeeper"
     }
-    assert own == {"OwnFaults", "Suspensions", "FuseBlown"}
+    assert own == {"OwnFaults", "Suspensions", "FuseBlown", "NoticesUnheard", "DeferredNoticeAge"}
 
 
 def test_every_alarm_reaches_the_topic(prod: Any) -> None:
@@ -130,6 +130,24 @@ def test_the_runtime_configuration_is_in_force_at_once(prod: Any) -> None:
     (strategy,) = prod.of("AWS::AppConfig::DeploymentStrategy").values()
     assert (strategy["DeploymentDurationInMinutes"], strategy["FinalBakeTimeInMinutes"]) == (0, 0)
     assert strategy["GrowthFactor"] == 100
+
+
+def test_bounces_and_complaints_of_our_own_mails_come_back_to_notify(prod: Any) -> None:
+    (set_,) = prod.of("AWS::SES::ConfigurationSet")
+    (destination,) = prod.of("AWS::SES::ConfigurationSetEventDestination").values()
+    told = destination["EventDestination"]
+    assert prod.literal(destination["ConfigurationSetName"]) == f"<{set_}>"
+    assert (told["Enabled"], set(told["MatchingEventTypes"])) == (True, {"bounce", "complaint", "reject"})
+    assert prod.literal(told["EventBridgeDestination"]["EventBusArn"]).endswith(":event-bus/default")
+    (rule,) = (r for r in prod.of("AWS::Events::Rule").values() if "SES" in r.get("Description", ""))
+    pattern = rule["EventPattern"]
+    assert pattern["source"] == ["aws.ses"]
+    assert set(pattern["detail-type"]) == {"Email Bounced", "Email Complaint Received", "Email Rejected"}
+    (name,) = pattern["detail"]["mail"]["tags"]["ses:configuration-set"]
+    assert prod.literal(name) == f"<{set_}>"
+    (target,) = rule["Targets"]
+    assert prod.literal(target["Arn"]) == f"<{prod.output('QueueNotices')}.Arn>"
+    assert prod.literal(target["DeadLetterConfig"]["Arn"]) == f"<{prod.output('DlqFeedback')}.Arn>"
 
 
 def test_bounces_and_complaints_are_counted_against_the_sender(prod: Any) -> None:

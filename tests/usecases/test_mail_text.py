@@ -7,6 +7,7 @@ from hookkeeper.domain.outcome import OWN_FAULTS, Fault
 from hookkeeper.domain.tenancy import Mode
 from hookkeeper.ports import Mail
 from hookkeeper.usecases.mail_text import addressable, render
+from hookkeeper.usecases.notify import MAX_IN_ONE_MAIL
 from typing_extensions import override
 
 from tests.builders import a_key, a_notice, a_scope
@@ -64,7 +65,7 @@ class Page(HTMLParser):
 
 
 def rendered(**changes: object) -> Mail:
-    return render(a_notice(**{"facts": FACTS, **changes}), console_url=CONSOLE)
+    return render([a_notice(**{"facts": FACTS, **changes})], console_url=CONSOLE)
 
 
 PLAIN = Page(rendered(facts={**FACTS, "last_error": "x"}))
@@ -259,7 +260,7 @@ def test_the_page_fetches_nothing_and_opening_its_link_changes_nothing() -> None
     mail = rendered()
     assert "url(" not in mail.html
     assert not {"img", "script", "form", "link", "iframe", "object"} & set(Page(mail).elements)
-    assert "Opening the page changes nothing" in Page(mail).text
+    assert "Opening a page changes nothing" in Page(mail).text
 
 
 def test_a_mail_is_tagged_so_that_its_bounce_finds_its_notice() -> None:
@@ -267,3 +268,79 @@ def test_a_mail_is_tagged_so_that_its_bounce_finds_its_notice() -> None:
     assert tags["notice"] == a_notice().id
     assert (tags["tenant"], tags["mode"], tags["kind"]) == ("acme", "live", "suspended")
     assert all(re.fullmatch(r"[A-Za-z0-9_.@-]{1,256}", value) for value in tags.values())
+
+
+# ── several in one mail ──────────────────────────────────────────────────────────────────────────
+
+SEVERAL = [
+    a_notice(key=a_key(1), kind=NoticeKind.AT_RISK, facts=FACTS),
+    a_notice(key=a_key(2), facts=FACTS, endpoint_url="https://two.customer.example/in"),
+    a_notice(key=a_key(3), facts={**FACTS, "failures": "31"}, endpoint_url="https://three.customer.example/"),
+]
+
+
+def test_several_are_told_in_one_mail_each_with_its_own_facts_and_link_once() -> None:
+    mail = render(SEVERAL, console_url=CONSOLE)
+    page = Page(mail)
+    assert page.links == [f"{CONSOLE}/subscriptions/{a_key(n).subscription_id}" for n in (2, 3, 1)]
+    for part in (mail.text, page.text):
+        for notice in SEVERAL:
+            assert part.count(notice.endpoint_url + "\n") == 1
+    assert re.findall(r"(\d+) deliveries in a row", mail.text) == ["25", "31", "25"]
+    assert re.findall(r"^\d\. .*$", mail.text, re.MULTILINE)[:3] == [
+        "1. Your webhook endpoint is suspended",
+        "2. Your webhook endpoint is suspended",
+        "3. Your webhook endpoint keeps failing",
+    ]
+    assert mail.tags["kind"] == mail.tags["notice"] == "digest"
+
+
+def test_a_step_that_several_kinds_share_is_told_once() -> None:
+    mail = render([*SEVERAL, a_notice(key=a_key(4), kind=NoticeKind.PROBE_FAILED)], console_url=CONSOLE)
+    assert mail.text.count("Mend the endpoint") == 1
+    assert mail.text.count("Re-enable it:") == 1
+    assert "You can try again at once." in re.sub(r"\s+", " ", mail.text)
+
+
+def test_the_subject_of_several_says_how_many_and_still_takes_no_user_text() -> None:
+    assert render(SEVERAL[1:], console_url=CONSOLE).subject == "Webhook endpoint suspended: 2 subscriptions"
+    assert render(SEVERAL, console_url=CONSOLE).subject == (
+        "Webhook endpoint suspended, and 2 more webhook notices"
+    )
+    test = [a_notice(key=a_key(n, a_scope(mode=Mode.TEST))) for n in (1, 2)]
+    assert render(test, console_url=CONSOLE).subject.startswith("[test] ")
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_t57_bb09_what_a_user_wrote_stands_literally_in_a_shared_mail_too(value: str) -> None:
+    def mail(said: str) -> Mail:
+        hostile = a_notice(
+            key=a_key(4), facts={"last_error": said}, endpoint_url=f"https://x.example/?{said}"
+        )
+        return render([*SEVERAL, hostile], console_url=CONSOLE)
+
+    page = Page(mail(value))
+    assert page.text.count(value) == mail(value).text.count(value) == 2
+    assert page.elements == Page(mail("x")).elements
+    assert page.links == Page(mail("x")).links
+
+
+def test_a_full_mail_has_a_link_for_each_and_is_shown_whole_by_gmail() -> None:
+    facts = {**FACTS, "last_error": "connection reset by peer"}
+    mail = render([a_notice(key=a_key(n), facts=facts) for n in range(MAX_IN_ONE_MAIL)], console_url=CONSOLE)
+    assert len(mail.html.encode()) < 102_000
+    assert len(Page(mail).links) == MAX_IN_ONE_MAIL
+
+
+@pytest.mark.parametrize("kind", list(NoticeKind))
+def test_each_kind_has_a_title_for_several(kind: NoticeKind) -> None:
+    mail = render([a_notice(key=a_key(n), kind=kind) for n in (1, 2)], console_url=CONSOLE)
+    assert re.fullmatch(r"2 [a-z ]+", mail.text.split("\n")[0])
+    assert mail.tags["kind"] == kind.value
+
+
+def test_the_days_last_mail_says_what_becomes_of_the_rest() -> None:
+    last = render([a_notice()], console_url=CONSOLE, last_of=20)
+    assert "at most 20 a day" in re.sub(r"\s+", " ", last.text)
+    assert "at most 20 a day" in Page(last).text
+    assert "a day" not in rendered().text

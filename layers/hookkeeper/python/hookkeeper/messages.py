@@ -174,13 +174,12 @@ class ContactMessage(Message):
 
 
 class NoticeMessage(Message):
-    """Asks `notify` to send one pending notice."""
+    """Asks `notify` to tell open notices, which go to one address."""
 
-    kind: Literal["notice"] = "notice"
+    kind: Literal["notices"] = "notices"
     tenant: str
     mode: Mode
-    subscription_id: str
-    notice_id: str
+    notice_ids: Annotated[list[str], Field(min_length=1, max_length=500)]
 
 
 class RecoveryState(BaseModel):

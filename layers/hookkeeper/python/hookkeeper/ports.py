@@ -18,6 +18,7 @@ from hookkeeper.domain.delivery import Delivery, Owed, Parcel
 from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem, RoutePage
 from hookkeeper.domain.fuse import FuseState
 from hookkeeper.domain.health import Health
+from hookkeeper.domain.mailbox import AddressFault, Mailbox
 from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault, Outcome
@@ -384,19 +385,44 @@ class Notices(Protocol):
 
     def get(self, key: SubscriptionKey, notice_id: str) -> Notice | None: ...
     def claim(self, notice: Notice, *, by: str, now: datetime, lease: timedelta) -> bool:
-        """Take a pending notice that nobody holds (or whose lease ended) for sending."""
+        """Take an open notice that nobody holds (or whose lease ended) for sending."""
 
     def mark(self, notice: Notice) -> bool:
-        """Write status, attempts, message_id, sent_at and claim of a notice that `claimed_by` holds."""
+        """Write how a notice that `claimed_by` holds stands. What was closed stays as it was closed."""
+
+    def mark_unheard(self, notice: Notice) -> bool:
+        """Write status and mail_fault of a notice whose mail came back. False where it says so already."""
 
     def stuck(self, now: datetime, *, limit: int) -> Sequence[Notice]:
-        """Pending notices that nothing has sent for two minutes, across tenants (sweep alone)."""
+        """Open notices that nothing has sent for two minutes, across tenants (sweep alone)."""
 
     def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Notice]: ...
 
 
+class Mailboxes(Protocol):
+    """What is known of the addresses that notices go to; lower and upper case are one address."""
+
+    def get(self, scope: Scope, address: str) -> Mailbox: ...
+    def hold(self, mailbox: Mailbox, *, by: str, now: datetime, lease: timedelta) -> bool:
+        """Be the one who writes to it: nobody else is, and no mail has gone out since it was read."""
+
+    def release(self, mailbox: Mailbox) -> None:
+        """Let others write to it, if `held_by` still holds it."""
+
+    def count(self, mailbox: Mailbox, notices: Sequence[Notice], *, message_id: str) -> None:
+        """The provider took a mail with these notices (at most MAX_IN_ONE_MAIL), in one transaction: each has
+        its `message_id` and `sent_at`, the mailbox is as given, and `carried` knows the mail."""
+
+    def carried(self, scope: Scope, message_id: str) -> Sequence[str]:
+        """Ids of the notices that a mail told of; none of a mail that nobody counted."""
+
+    def spoil(self, scope: Scope, address: str, fault: AddressFault, *, now: datetime) -> None:
+        """The address is bad from now on."""
+
+
 class NoticeQueue(Protocol):
-    def send(self, key: SubscriptionKey, notice_id: str) -> None: ...
+    def send(self, scope: Scope, notice_ids: Sequence[str]) -> None:
+        """Ask `notify` for these, which go to one address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from hookkeeper.domain.delivery import MAX_KEPT_ATTEMPTS, MAX_QUEUE_DELAY, Retry
 from hookkeeper.domain.endpoint import EndpointRefusedError, canonical_url
 from hookkeeper.domain.fuse import MOST_HOSTS, FuseRules
 from hookkeeper.domain.health import PRESETS, AutoSuspend, Limit, Policy
+from hookkeeper.domain.mailbox import MailRules
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import Pace
 
@@ -127,6 +128,13 @@ class FusePart(_Part):
         return "canary_url" in self.model_fields_set and self.canary_url is None
 
 
+class MailPart(_Part):
+    """How owners are written to: see domain/mailbox.py."""
+
+    gather_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
+    mails_a_day: Annotated[int, Field(ge=1, le=1000)] | None = None
+
+
 class RuntimeDocument(_Part):
     """The whole document; `{}` is a good one."""
 
@@ -138,6 +146,7 @@ class RuntimeDocument(_Part):
     circuit: CircuitPart = CircuitPart()
     retries: RetriesPart = RetriesPart()
     pace: PacePart = PacePart()
+    mail: MailPart = MailPart()
     retention_days: Annotated[int, Field(ge=1, le=14)] | None = None
     """At most 14: the archive's objects live 16 days."""
 
@@ -179,6 +188,7 @@ class RuntimeDocument(_Part):
             circuit=_changed(CircuitRules(), self.circuit),
             retries=_changed(RetryRules(), self.retries),
             pace=_changed(Pace(), self.pace),
+            mail=_changed(MailRules(), self.mail),
             retention=defaults.retention if retention is None else timedelta(days=retention),
         )
 

@@ -163,7 +163,7 @@ class RecoverSettings(_RuntimeConfigured, _Timed):
     state_machine_arn: str
 
 
-class NotifySettings(Settings):
+class NotifySettings(_RuntimeConfigured):
     """notify: mails to owners, events to the operator bus."""
 
     notices_table: str

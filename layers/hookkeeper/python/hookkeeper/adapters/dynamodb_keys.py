@@ -14,6 +14,11 @@ def partition(key: SubscriptionKey) -> str:
     return f"{prefix(key.scope)}sub#{key.subscription_id}"
 
 
+def is_subscriptions(partition_key: str) -> bool:
+    """Whether it is a subscription's own partition; the Notices table has mailboxes and mails beside them."""
+    return scope_of(partition_key)[1][0] == "sub"
+
+
 def subscription_key(partition_key: str) -> SubscriptionKey:
     """The subscription whose partition it is."""
     scope, (_, subscription_id) = scope_of(partition_key)

@@ -1,6 +1,7 @@
 """Notices to owners: put once per kind and dedupe, claimed before they are sent, marked afterwards."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,22 +21,21 @@ from hookkeeper.adapters.dynamodb_due import due_keys, read_all
 from hookkeeper.adapters.dynamodb_expressions import Expression, update_item
 from hookkeeper.adapters.dynamodb_keys import due_partition, partition, subscription_key
 from hookkeeper.adapters.dynamodb_records import record, restored
-from hookkeeper.domain.notice import Notice, NoticeStatus
+from hookkeeper.domain.notice import OPEN, Notice
 from hookkeeper.domain.tenancy import SubscriptionKey
 
 LIFE = timedelta(days=90)
 """As long as a suspension is shown: what an owner was told stays beside it."""
 
-STUCK_AFTER = timedelta(minutes=2)
 _KIND = "notice"
 _KEYED = frozenset({"key"})
 
 
 def notice_item(notice: Notice) -> Item:
-    pending = notice.status is NoticeStatus.PENDING
-    index = {"due_pk": due_partition(_KIND, notice.key), "due_at": _due_seconds(notice)} if pending else {}
-    told = record(notice, without=_KEYED) | {"ttl": expiry(notice.at, LIFE)} | index
-    return _key(notice.key, notice.kind, notice.dedupe) | encoded(told)
+    told = record(notice, without=_KEYED) | {"ttl": expiry(notice.at, LIFE)}
+    if notice.open:
+        told |= {"due_pk": due_partition(_KIND, notice.key), "due_at": _due_seconds(notice)}
+    return notice_key(notice) | encoded(told)
 
 
 class DynamoDBNotices:
@@ -72,33 +72,45 @@ class DynamoDBNotices:
     def claim(self, notice: Notice, *, by: str, now: datetime, lease: timedelta) -> bool:
         until = now + lease
         expression = Expression()
-        expression.require_same("status", NoticeStatus.PENDING)
+        expression.require_any(*_still_open())
         expression.require_any(
             ("claimed_until", "=", None), ("claimed_until", "<=", now), ("claimed_by", "=", by)
         )
         expression.put("claimed_by", by)
         expression.put("claimed_until", until)
-        expression.put("due_at", int(max(notice.at + STUCK_AFTER, until).timestamp()))
+        expression.put("due_at", _due_seconds(replace(notice, claimed_until=until)))
         return self._update(notice, expression)
 
     def mark(self, notice: Notice) -> bool:
         expression = Expression()
         expression.require("claimed_by", "=", notice.claimed_by or "")
+        # Still open; or closed by this very mark, whose answer was lost.
+        expression.require_any(*_still_open(), ("status", "=", notice.status))
         expression.put("status", notice.status)
         expression.put("attempts", notice.attempts)
         expression.put("message_id", notice.message_id)
         expression.put("sent_at", notice.sent_at)
         expression.put("claimed_until", notice.claimed_until)
-        pending = notice.status is NoticeStatus.PENDING
-        expression.put("due_pk", due_partition(_KIND, notice.key) if pending else None)
-        expression.put("due_at", _due_seconds(notice) if pending else None)
+        expression.put("operators_told", notice.operators_told)
+        expression.put("mail_fault", notice.mail_fault)
+        expression.put("due_pk", due_partition(_KIND, notice.key) if notice.open else None)
+        expression.put("due_at", _due_seconds(notice) if notice.open else None)
+        return self._update(notice, expression)
+
+    def mark_unheard(self, notice: Notice) -> bool:
+        expression = Expression()
+        expression.require("status", "<>", notice.status)
+        expression.put("status", notice.status)
+        expression.put("mail_fault", notice.mail_fault)
+        expression.put("due_pk", None)
+        expression.put("due_at", None)
         return self._update(notice, expression)
 
     def stuck(self, now: datetime, *, limit: int) -> Sequence[Notice]:
         keys = due_keys(self._client, self._table, kind=_KIND, now=now, limit=limit)
         items = read_all(self._client, self._table, keys, self._backoff)
-        notices = [notice for notice in map(_notice, items) if notice.status is NoticeStatus.PENDING]
-        return sorted((notice for notice in notices if _due(notice) <= now), key=_due)[:limit]
+        notices = [notice for notice in map(_notice, items) if notice.open and notice.due_at <= now]
+        return sorted(notices, key=lambda notice: notice.due_at)[:limit]
 
     def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Notice]:
         query = {
@@ -111,8 +123,15 @@ class DynamoDBNotices:
         return sorted(notices, key=lambda notice: (notice.at, notice.id), reverse=True)[:limit]
 
     def _update(self, notice: Notice, expression: Expression) -> bool:
-        key = _key(notice.key, notice.kind, notice.dedupe)
-        return update_item(self._client, self._table, key, expression, self._backoff)
+        return update_item(self._client, self._table, notice_key(notice), expression, self._backoff)
+
+
+def _still_open() -> list[tuple[str, str, Any]]:
+    return [("status", "=", status) for status in sorted(OPEN)]
+
+
+def notice_key(notice: Notice) -> Item:
+    return _key(notice.key, notice.kind, notice.dedupe)
 
 
 def _key(key: SubscriptionKey, kind: str, dedupe: str) -> Item:
@@ -124,10 +143,5 @@ def _notice(item: Item) -> Notice:
     return restored(Notice, values, key=subscription_key(values["pk"]))
 
 
-def _due(notice: Notice) -> datetime:
-    """From when on a pending notice is stuck: two minutes old, and its sender's lease over."""
-    return max(notice.at + STUCK_AFTER, notice.claimed_until or notice.at)
-
-
 def _due_seconds(notice: Notice) -> int:
-    return int(_due(notice).timestamp())
+    return int(notice.due_at.timestamp())

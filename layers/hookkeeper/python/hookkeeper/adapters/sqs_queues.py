@@ -8,7 +8,7 @@ from typing import Any
 from hookkeeper.adapters.sqs import MAX_BYTES, Entry, safe_text, send_entries
 from hookkeeper.domain.errors import OwnFaultError
 from hookkeeper.domain.event import RoutePage
-from hookkeeper.domain.tenancy import SubscriptionKey
+from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.messages import ContactMessage, FanOutPage, Message, NoticeMessage
 
 MAX_REASON_BYTES = 512
@@ -58,17 +58,10 @@ class SqsContacts(_Queue):
 
 
 class SqsNotices(_Queue):
-    """Asks `notify` to send a notice. Raises OwnFaultError where the queue does not take it."""
+    """Asks `notify` to tell notices. Raises OwnFaultError where the queue does not take it."""
 
-    def send(self, key: SubscriptionKey, notice_id: str) -> None:
-        self._must_send(
-            NoticeMessage(
-                tenant=key.scope.tenant_id,
-                mode=key.scope.mode,
-                subscription_id=key.subscription_id,
-                notice_id=notice_id,
-            )
-        )
+    def send(self, scope: Scope, notice_ids: Sequence[str]) -> None:
+        self._must_send(NoticeMessage(tenant=scope.tenant_id, mode=scope.mode, notice_ids=list(notice_ids)))
 
 
 class SqsEvents(_Queue):

@@ -8,6 +8,7 @@ from hookkeeper.domain.circuit import CircuitRules
 from hookkeeper.domain.delivery import RetryRules
 from hookkeeper.domain.fuse import FuseRules
 from hookkeeper.domain.health import PRESETS, AutoSuspend, Policy, milder
+from hookkeeper.domain.mailbox import MailRules
 from hookkeeper.domain.recovery import RETENTION, Pace
 from hookkeeper.domain.subscription import Subscription
 
@@ -24,6 +25,7 @@ class RuntimeConfig:
     circuit: CircuitRules = field(default_factory=CircuitRules)
     retries: RetryRules = field(default_factory=RetryRules)
     pace: Pace = field(default_factory=Pace)
+    mail: MailRules = field(default_factory=MailRules)
     retention: timedelta = RETENTION
 
     def policy_of(self, subscription: Subscription) -> Policy:

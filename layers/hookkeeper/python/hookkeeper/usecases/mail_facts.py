@@ -30,6 +30,7 @@ _LABELS: Mapping[str, str] = {
     "expired": "Too old to deliver",
     "waiting": "Events waiting",
     "recoverable_until": "Recoverable until",
+    "first_expires_at": "The first expire",
     "old_until": "Old secret signs until",
 }
 """The facts that we know, in the order in which they are read; any other follows under its own name."""

@@ -12,10 +12,14 @@ Sentence = Callable[[Mapping[str, str]], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """One kind's words; `{api}` in a step stands for the subscription's path in the API."""
+    """One kind's words; `{api}` in a step stands for the subscription's path in the API.
+
+    `several` is the title, after their number, of a mail that tells of this kind alone.
+    """
 
     subject: str
     title: str
+    several: str
     lead: Sentence
     more: tuple[Sentence, ...] = ()
     steps: tuple[str, ...] = ()
@@ -59,10 +63,20 @@ def _recovered(facts: Mapping[str, str]) -> str:
     return f"{missed} been delivered, and new events are delivered as they come."
 
 
+def _expiring(facts: Mapping[str, str]) -> str:
+    first = facts.get("first_expires_at", "")
+    when = f"on {readable(first)}" if first else "soon"
+    return f"Events that could not be delivered are kept for a limited time, and the first expire {when}."
+
+
 _MEND = "Mend the endpoint, so that it answers requests with a 2xx status."
 _REENABLE = (
-    "Re-enable it: open the subscription below, or POST {api}/reenable. We send one test request first; when "
-    "it is answered, what was missed follows at a pace your endpoint can take."
+    "Re-enable it: open the subscription, or POST {api}/reenable. We send one test request first; when it is "
+    "answered, what was missed follows at a pace your endpoint can take."
+)
+_RECOVER = (
+    "Get what waits: if the subscription is suspended, re-enable it; if it is active, ask for a recovery of "
+    "what failed. Open it, or POST {api}/reenable or {api}/recoveries."
 )
 _NOT_YOU = "If this was not you or a colleague, tell whoever runs your webhooks now."
 _RED, _AMBER, _GREEN = "#b91c1c", "#b45309", "#15803d"
@@ -71,6 +85,7 @@ STORIES: Mapping[NoticeKind, Story] = {
     NoticeKind.SUSPENDED: Story(
         subject="Webhook endpoint suspended",
         title="Your webhook endpoint is suspended",
+        several="of your webhook endpoints are suspended",
         lead=_suspended,
         more=(_kept,),
         steps=(_MEND, _REENABLE),
@@ -80,6 +95,7 @@ STORIES: Mapping[NoticeKind, Story] = {
     NoticeKind.PROBE_FAILED: Story(
         subject="Webhook endpoint still failing",
         title="Your webhook endpoint did not pass the check",
+        several="of your webhook endpoints did not pass the check",
         lead=_said("We sent it one test request before re-enabling it, and it failed. It stays suspended."),
         more=(_kept,),
         steps=(_MEND, _REENABLE + " You can try again at once."),
@@ -89,6 +105,7 @@ STORIES: Mapping[NoticeKind, Story] = {
     NoticeKind.AT_RISK: Story(
         subject="Webhook endpoint failing",
         title="Your webhook endpoint keeps failing",
+        several="of your webhook endpoints keep failing",
         lead=_at_risk,
         more=(_said("Until then we keep trying. One success puts everything back to normal."),),
         steps=(_MEND,),
@@ -97,12 +114,14 @@ STORIES: Mapping[NoticeKind, Story] = {
     NoticeKind.RECOVERED: Story(
         subject="Webhook endpoint recovered",
         title="Your webhook endpoint is back",
+        several="of your webhook endpoints are back",
         lead=_recovered,
         colour=_GREEN,
     ),
     NoticeKind.RECOVERY_PAUSED: Story(
         subject="Webhook recovery paused",
         title="We paused the recovery of your endpoint",
+        several="recoveries of your endpoints are paused",
         lead=_said(
             "New events are delivered as they come, but those that it had missed failed again, three times "
             "in a row, so we stopped sending them."
@@ -110,7 +129,7 @@ STORIES: Mapping[NoticeKind, Story] = {
         more=(_said("Nothing is lost: they are kept, and sent once you resume the recovery."),),
         steps=(
             "Mend the endpoint, so that it answers requests with a 2xx status.",
-            "Resume the recovery: open the subscription below.",
+            "Resume the recovery: open the subscription.",
         ),
         button="Open and resume",
         colour=_AMBER,
@@ -118,32 +137,38 @@ STORIES: Mapping[NoticeKind, Story] = {
     NoticeKind.EXPIRING: Story(
         subject="Undelivered webhook events expire soon",
         title="Events for your endpoint are about to expire",
-        lead=_said("Events that could not be delivered will soon be too old to be recovered."),
-        steps=(_MEND, _REENABLE),
-        button="Open and re-enable",
+        several="of your endpoints have events about to expire",
+        lead=_expiring,
+        more=(_said("Until then you can have them all; what has expired cannot be delivered any more."),),
+        steps=(_MEND, _RECOVER),
+        button="Open and recover",
         colour=_AMBER,
     ),
     NoticeKind.URL_STAGED: Story(
         subject="Webhook endpoint change requested",
         title="A new endpoint was asked for",
+        several="new endpoints were asked for",
         lead=_said("The present endpoint keeps receiving until the new one has answered its challenge."),
         more=(_said(_NOT_YOU),),
     ),
     NoticeKind.URL_CHANGED: Story(
         subject="Webhook endpoint changed",
         title="Your webhooks go to a new endpoint",
+        several="of your subscriptions go to a new endpoint",
         lead=_said("The new endpoint has answered its challenge, and events go there from now on."),
         more=(_said(_NOT_YOU),),
     ),
     NoticeKind.SECRET_ROTATED: Story(
         subject="Webhook signing secret rotated",
         title="Your signing secret was rotated",
+        several="signing secrets were rotated",
         lead=_said("Events are signed with a new secret. Give it to your endpoint before the old one ends."),
         more=(_said(_NOT_YOU),),
     ),
     NoticeKind.CONSENT_WITHDRAWN: Story(
         subject="Webhook consent withdrawn",
         title="The consent for this subscription was withdrawn",
+        several="subscriptions lost their consent",
         lead=_said("Nothing more is sent to its endpoint, and what was waiting has been discarded."),
     ),
 }

@@ -5,7 +5,7 @@ before it acts, so that two sweeps, or a sweep and a delivery, do no harm to eac
 with one thing is told, and the others are moved.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from hookkeeper.domain.delivery import Owed, Parcel
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.recovery import RecoveryKind
 from hookkeeper.domain.subscription import Status
-from hookkeeper.domain.tenancy import SubscriptionKey
+from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases import transition
 from hookkeeper.usecases.count_hosts import CountPorts, count_hosts
@@ -182,7 +182,11 @@ def _tokens(run: Round, swept: Swept) -> None:
 
 
 def _notices(run: Round, swept: Swept) -> None:
+    """Those of one address go together, so that they can share a mail."""
+    by_address = defaultdict[tuple[Scope, str], list[str]](list)
     for notice in run.ports.notices.stuck(run.now, limit=AT_MOST):
+        by_address[notice.key.scope, notice.owner_email.lower()].append(notice.id)
+    for (scope, _), notice_ids in by_address.items():
         with swept.sparing_the_rest():
-            run.ports.notice_queue.send(notice.key, notice.id)
-            swept.done["notices_sent_again"] += 1
+            run.ports.notice_queue.send(scope, notice_ids)
+            swept.done["notices_sent_again"] += len(notice_ids)
