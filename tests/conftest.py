@@ -1,4 +1,4 @@
-"""Keeps the developer's own AWS, proxies and certificates out of every test, and names the same everywhere."""
+"""Keeps the developer's own AWS, proxies and certificates out of tests; names them alike in every process."""
 
 import os
 
