@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
-from hookkeeper.adapters.ids import TypeIds
 from hookkeeper.domain import json_text
 from hookkeeper.domain.json_text import Json
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -53,6 +52,8 @@ def emit(
 
 def _ids(event_id: str | None, count: int) -> Iterator[str]:
     if event_id is None:
+        from hookkeeper.adapters.ids import TypeIds
+
         yield from (TypeIds().new("evt") for _ in range(count))
     elif count == 1:
         yield event_id

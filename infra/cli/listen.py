@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from hookkeeper.domain.moment import rfc3339
@@ -14,8 +14,9 @@ from rich.text import Text
 from infra.cli.client import path
 from infra.cli.session import Session, UsageError
 from infra.cli.show import clock, words
-from infra.local.authority import ensure_authority, server_context
-from infra.local.receiver import HEALTHY, Behaviour, Received, Receiver
+
+if TYPE_CHECKING:
+    from infra.local.receiver import Behaviour, Received, Receiver
 
 PORT = 8443
 TURN_SECONDS = 0.5
@@ -53,6 +54,9 @@ def listen(
 
     Its certificate is of the authority that the local stack trusts. Ctrl-C ends it.
     """
+    from infra.local.authority import ensure_authority, server_context
+    from infra.local.receiver import Receiver
+
     if not where.startswith("/"):
         raise UsageError("--path begins with /")
     home = session.outside.home
@@ -72,7 +76,9 @@ def listen(
         log.sum_up()
 
 
-def _script(status: int | None, delay: float, *, reset: bool, fail_first: int) -> Sequence[Behaviour]:
+def _script(status: int | None, delay: float, *, reset: bool, fail_first: int) -> "Sequence[Behaviour]":
+    from infra.local.receiver import HEALTHY, Behaviour
+
     failing = Behaviour(status=status or FAILING_STATUS, delay_seconds=delay, reset=reset)
     if fail_first:
         return (*[failing] * fail_first, HEALTHY)
@@ -81,7 +87,7 @@ def _script(status: int | None, delay: float, *, reset: bool, fail_first: int) -
 
 @contextlib.contextmanager
 def _subscribed(
-    session: Session, receiver: Receiver, where: str, event_types: Sequence[str], owner_email: str
+    session: Session, receiver: "Receiver", where: str, event_types: Sequence[str], owner_email: str
 ) -> Iterator[None]:
     """A subscription of the receiver for as long as it listens, whose secret it trusts."""
     if not event_types:
@@ -110,7 +116,7 @@ class _Log:
     told: int = 0
     accepted: Counter[str] = field(default_factory=Counter)
 
-    def follow(self, receiver: Receiver, count: int | None) -> None:
+    def follow(self, receiver: "Receiver", count: int | None) -> None:
         while count is None or self.told < count:
             receiver.wait_until(lambda it: len(it.received) > self.told, timeout_seconds=TURN_SECONDS)
             for each in receiver.received[self.told :][: None if count is None else count - self.told]:
@@ -122,7 +128,7 @@ class _Log:
         told = f"{self.told} requests, {len(self.accepted)} events accepted"
         self.session.screen.note(told + (f", {again} more than once" if again else ""))
 
-    def _tell(self, each: Received) -> None:
+    def _tell(self, each: "Received") -> None:
         if each.status is not None and each.status < 300:
             self.accepted[each.event_id] += 1
         if self.session.json:
@@ -130,7 +136,7 @@ class _Log:
         else:
             self.session.screen.out.print(self._line(each), soft_wrap=True)
 
-    def _line(self, each: Received) -> Text:
+    def _line(self, each: "Received") -> Text:
         well = each.status is not None and each.status < 300
         times = self.accepted[each.event_id]
         return Text("  ").join(
@@ -151,11 +157,11 @@ class _Log:
 _SIGNED = {True: Text("✓ signed", "green"), False: Text("✗ forged", "red"), None: Text("· unread", "dim")}
 
 
-def _at(each: Received) -> str:
+def _at(each: "Received") -> str:
     return rfc3339(datetime.fromtimestamp(each.at, UTC))
 
 
-def _document(each: Received) -> dict[str, Any]:
+def _document(each: "Received") -> dict[str, Any]:
     return {
         "at": _at(each),
         "path": each.path,

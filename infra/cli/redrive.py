@@ -9,12 +9,10 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from hookkeeper.adapters.sqs import MAX_BYTES, safe_text
 from hookkeeper.domain import json_text
 from hookkeeper.domain.errors import InvalidInputError
 from hookkeeper.domain.json_text import Json
 from hookkeeper.domain.moment import rfc3339
-from hookkeeper.messages import is_page
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +23,7 @@ from infra.cli.show import table
 
 PREFIX = "Dlq"
 BATCH = 10
+BATCH_BYTES = 1024 * 1024
 HIDDEN_SECONDS = 600
 """How long messages that were looked at stay hidden from the next look; given back at the end."""
 
@@ -169,7 +168,7 @@ def _received(sqs: Any, url: str) -> Iterator[list[Message]]:
 def _sent(sqs: Any, lane: Lane, messages: list[Message]) -> set[str]:
     """Send them to their queue and delete those it took; answers their ids."""
     moved: set[str] = set()
-    for batch in batches(messages, most=BATCH, most_bytes=MAX_BYTES, size_of=_size):
+    for batch in batches(messages, most=BATCH, most_bytes=BATCH_BYTES, size_of=_size):
         entries = [_entry(lane, n, message) for n, message in enumerate(batch)]
         answer = sqs.send_message_batch(QueueUrl=lane.queue_url, Entries=entries)
         taken = [batch[int(each["Id"])] for each in answer.get("Successful", [])]
@@ -202,6 +201,9 @@ def _attribute(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def _named(message: Message) -> str:
     """An event that its first message named and dated keeps both, though the new message has its own."""
+    from hookkeeper.adapters.sqs import safe_text
+    from hookkeeper.messages import is_page
+
     body: str = message["Body"]
     try:
         event = json_text.read(body)
@@ -210,13 +212,13 @@ def _named(message: Message) -> str:
     except InvalidInputError:
         return body
     sent_at = datetime.fromtimestamp(int(message["Attributes"]["SentTimestamp"]) / 1000, UTC)
-    given = {name: value for name, value in event.items() if value is not None}
-    named: dict[str, Json] = {"id": message["MessageId"], "occurred_at": rfc3339(sent_at), **given}
-    return safe_text(json_text.write(named))
+    own = {"id": message["MessageId"], "occurred_at": rfc3339(sent_at)}
+    missing: dict[str, Json] = {name: value for name, value in own.items() if event.get(name) is None}
+    return safe_text(json_text.write({**event, **missing})) if missing else body
 
 
 def _give_back(sqs: Any, url: str, receipts: list[str]) -> None:
-    for batch in batches(receipts, most=BATCH, most_bytes=MAX_BYTES, size_of=len):
+    for batch in batches(receipts, most=BATCH, most_bytes=BATCH_BYTES, size_of=len):
         entries = [
             {"Id": str(n), "ReceiptHandle": receipt, "VisibilityTimeout": 0}
             for n, receipt in enumerate(batch)

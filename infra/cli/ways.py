@@ -6,7 +6,6 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
-from hookkeeper.adapters.sqs import safe_text
 from hookkeeper.domain import json_text
 from hookkeeper.domain.json_text import Json
 
@@ -86,6 +85,8 @@ def _refusal(answer: Mapping[str, Any]) -> Refusal:
 
 
 def _by_sqs(session: Session, scope: Event) -> Callable[[Sequence[Event]], Sequence[Refusal]]:
+    from hookkeeper.adapters.sqs import safe_text
+
     sqs, url = session.deployment.client("sqs"), session.deployment.output("EventsQueueUrl")
 
     def send(events: Sequence[Event]) -> Sequence[Refusal]:

@@ -1,0 +1,139 @@
+"""The runtime configuration is shown, compared, and replaced only when it is good and somebody agrees."""
+
+import io
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.cli.conftest import Bench
+
+PRESENT = {"pace": {"start_per_second": 5}, "retention_days": 7}
+WANTED = {"pace": {"start_per_second": 10}, "auto_suspend": "observe"}
+
+
+@dataclass
+class AppConfig:
+    """Hosted versions and deployments that end at once."""
+
+    versions: list[dict[str, Any]] = field(default_factory=lambda: [PRESENT])
+    deployed: list[str] = field(default_factory=list)
+    state: str = "COMPLETE"
+    overtaken: bool = False
+
+    def list_hosted_configuration_versions(self, **_: Any) -> Any:
+        return {"Items": [{"VersionNumber": n + 1} for n in reversed(range(len(self.versions)))][:1]}
+
+    def get_hosted_configuration_version(self, **asked: Any) -> Any:
+        return {"Content": io.BytesIO(json.dumps(self.versions[asked["VersionNumber"] - 1]).encode())}
+
+    def create_hosted_configuration_version(self, **asked: Any) -> Any:
+        if self.overtaken or asked.get("LatestVersionNumber", 0) != len(self.versions):
+            raise ClientError({"Error": {"Code": "ConflictException", "Message": "newer"}}, "Create")
+        self.versions.append(json.loads(asked["Content"]))
+        return {"VersionNumber": len(self.versions)}
+
+    def list_deployment_strategies(self, **_: Any) -> Any:
+        return {"Items": [{"Id": "slow", "DeploymentDurationInMinutes": 10}, _AT_ONCE]}
+
+    def start_deployment(self, **asked: Any) -> Any:
+        assert asked["DeploymentStrategyId"] == "at-once"
+        self.deployed.append(asked["ConfigurationVersion"])
+        return {"DeploymentNumber": 1}
+
+    def get_deployment(self, **_: Any) -> Any:
+        return {"State": self.state}
+
+
+_AT_ONCE = {"Id": "at-once", "DeploymentDurationInMinutes": 0, "FinalBakeTimeInMinutes": 0}
+
+
+@pytest.fixture
+def appconfig(bench: Bench) -> AppConfig:
+    bench.has_local_stack()
+    fake = AppConfig()
+    bench.aws["appconfig"] = fake
+    return fake
+
+
+def test_get_prints_the_document_and_nothing_else(appconfig: AppConfig, bench: Bench) -> None:
+    ran = bench.run("config", "get")
+    assert (ran.json, ran.err) == (appconfig.versions[0], "")
+
+
+def test_diff_names_each_value_that_would_change(appconfig: AppConfig, bench: Bench) -> None:
+    ran = bench.run("config", "diff", json.dumps(WANTED))
+    assert ran.out.splitlines() == [
+        '+ /auto_suspend  "observe"',
+        "~ /pace/start_per_second  5 → 10",
+        "- /retention_days  7",
+    ]
+    assert bench.run("config", "diff", "-", "--json", stdin=json.dumps(WANTED)).lines == [
+        {"pointer": "/auto_suspend", "after": "observe"},
+        {"pointer": "/pace/start_per_second", "before": 5, "after": 10},
+        {"pointer": "/retention_days", "before": 7},
+    ]
+    assert not appconfig.deployed
+
+
+def test_set_shows_the_difference_asks_and_deploys(appconfig: AppConfig, bench: Bench) -> None:
+    bench.somebody_answers = True
+    ran = bench.run("config", "set", json.dumps(WANTED), stdin="y\n")
+    assert ran.code == 0
+    assert "~ /pace/start_per_second  5 → 10" in ran.err
+    assert appconfig.versions[-1] == WANTED
+    assert appconfig.deployed == ["2"]
+
+
+def test_set_after_a_no_changes_nothing(appconfig: AppConfig, bench: Bench) -> None:
+    bench.somebody_answers = True
+    assert bench.run("config", "set", json.dumps(WANTED), stdin="n\n").code == 1
+    assert len(appconfig.versions) == 1
+
+
+def test_set_where_nobody_can_answer_wants_a_yes(appconfig: AppConfig, bench: Bench) -> None:
+    ran = bench.run("config", "set", "-", stdin=json.dumps(WANTED))
+    assert ran.code == 2
+    assert "--yes" in ran.err
+    ran = bench.run("config", "set", "-", "--yes", "--json", stdin=json.dumps(WANTED))
+    assert (ran.code, ran.json["version"]) == (0, 2)
+    assert appconfig.deployed == ["2"]
+
+
+def test_set_of_what_is_in_force_does_nothing(appconfig: AppConfig, bench: Bench) -> None:
+    ran = bench.run("config", "set", json.dumps(PRESENT))
+    assert ran.code == 0
+    assert not appconfig.deployed
+
+
+@pytest.mark.parametrize(
+    "document, told",
+    [
+        ({"no_such_thing": 1}, "/no_such_thing"),
+        ({"retention_days": 99}, "/retention_days"),
+        ({"pace": {"start_per_second": 50, "most_per_second": 5}}, "start_per_second is more than"),
+        ({"tenant_policies": {"acme": "nobody"}}, "'nobody'"),
+    ],
+)
+def test_a_document_that_the_functions_would_refuse_is_never_stored(
+    document: dict[str, Any], told: str, appconfig: AppConfig, bench: Bench
+) -> None:
+    ran = bench.run("config", "set", json.dumps(document), "--yes")
+    assert ran.code == 2
+    assert told in ran.err
+    assert len(appconfig.versions) == 1
+
+
+def test_somebody_elses_change_in_between_is_a_conflict(appconfig: AppConfig, bench: Bench) -> None:
+    appconfig.overtaken = True
+    assert bench.run("config", "set", json.dumps(WANTED), "--yes").code == 4
+    assert not appconfig.deployed
+
+
+def test_a_deployment_that_is_rolled_back_is_a_failure(appconfig: AppConfig, bench: Bench) -> None:
+    appconfig.state = "ROLLED_BACK"
+    ran = bench.run("config", "set", json.dumps(WANTED), "--yes")
+    assert ran.code == 1
+    assert "ROLLED_BACK" in ran.err
