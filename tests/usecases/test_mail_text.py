@@ -295,6 +295,18 @@ def test_several_are_told_in_one_mail_each_with_its_own_facts_and_link_once() ->
     assert mail.tags["kind"] == mail.tags["notice"] == "digest"
 
 
+def test_what_wants_something_done_stands_before_good_news() -> None:
+    kinds = [NoticeKind.RECOVERED, NoticeKind.SECRET_ROTATED, NoticeKind.EXPIRING, NoticeKind.SUSPENDED]
+    mail = render([a_notice(key=a_key(n), kind=kind) for n, kind in enumerate(kinds)], console_url=CONSOLE)
+    assert mail.subject == "Webhook endpoint suspended, and 3 more webhook notices"
+    assert re.findall(r"^\d\. (.*)$", mail.text, re.MULTILINE)[:4] == [
+        "Your webhook endpoint is suspended",
+        "Events for your endpoint are about to expire",
+        "Your webhook endpoint is back",
+        "Your signing secret was rotated",
+    ]
+
+
 def test_a_step_that_several_kinds_share_is_told_once() -> None:
     mail = render([*SEVERAL, a_notice(key=a_key(4), kind=NoticeKind.PROBE_FAILED)], console_url=CONSOLE)
     assert mail.text.count("Mend the endpoint") == 1

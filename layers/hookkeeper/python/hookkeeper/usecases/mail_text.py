@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from hookkeeper.domain.endpoint import MAX_URL_CHARACTERS
-from hookkeeper.domain.mailbox import stage_of
 from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.tenancy import Mode
 from hookkeeper.ports import Mail
@@ -33,7 +32,7 @@ def render(notices: Sequence[Notice], *, console_url: str, last_of: int | None =
 
     `last_of` is how many mails the address gets a day, where this is the day's last.
     """
-    told = sorted(notices, key=lambda notice: (-stage_of([notice.kind]), notice.at, notice.id))
+    told = sorted(notices, key=lambda notice: (_rank(notice), notice.at, notice.id))
     page = _alone(told[0], console_url) if len(told) == 1 else _together(told, console_url)
     kinds = {notice.kind for notice in told}
     first = told[0]
@@ -49,6 +48,12 @@ def render(notices: Sequence[Notice], *, console_url: str, last_of: int | None =
             "notice": first.id if len(told) == 1 else _DIGEST,
         },
     )
+
+
+def _rank(notice: Notice) -> tuple[bool, int]:
+    """What wants something done stands first, in the order of the stories."""
+    story = STORIES[notice.kind]
+    return not story.steps, list(STORIES).index(notice.kind)
 
 
 def _alone(notice: Notice, console_url: str) -> Page:
