@@ -159,7 +159,8 @@ class Recovery(Construct):
             lambda_function=function,
             payload=sfn.TaskInput.from_text(
                 f"{{% $merge([$states.input, {{'action': '{action}', "
-                "'execution': $states.context.Execution.Id}]) %}"
+                "'execution': $states.context.Execution.Id, "
+                "'retried': $states.context.State.RetryCount}]) %}"
             ),
             outputs="{% $states.result.Payload %}",
             retry_on_service_exceptions=True,

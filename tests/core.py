@@ -15,7 +15,7 @@ from hookkeeper.domain.recovery import Recovery, RecoveryKind
 from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import Status, Subscription, Trigger
 from hookkeeper.domain.tenancy import DeliveryKey, SubscriptionKey
-from hookkeeper.usecases import recover, transition
+from hookkeeper.usecases import recover, steer, transition
 from hookkeeper.usecases.backfill import BackfillPorts, Sliced, backfill
 from hookkeeper.usecases.deliver import Delivered, DeliverPorts, deliver
 from hookkeeper.usecases.fan_out import FannedOut, FanOutPorts, Incoming, fan_out
@@ -26,6 +26,7 @@ from tests.builders import ACTOR, NOW, a_parcel, a_subscription, an_event_item
 from tests.fakes import (
     FakeAccess,
     FakeArchive,
+    FakeAudit,
     FakeEventItems,
     FakeFuse,
     FakeHealthStore,
@@ -128,6 +129,8 @@ class Core:
             archive=self.archive,
             lanes=self.lanes,
             access=FakeAccess(self.world),
+            recoveries=self.recoveries,
+            events=self.events,
             fuse=self.fuse,
             notices=self.notices,
             notice_queue=FakeNoticeQueue(self.world),
@@ -282,6 +285,47 @@ class Core:
         assert self.activate(key, locked.recovery) is not None
         assert self.present(key).status is Status.ACTIVE
         return self.recoveries.get(key.scope, locked.recovery.id) or locked.recovery
+
+    def cancel(self, recovery: Recovery) -> Recovery:
+        return steer.cancel(
+            recovery.key.scope,
+            recovery.id,
+            actor=ACTOR,
+            now=self.now,
+            subscriptions=self.subscriptions,
+            health=self.health_store,
+            recoveries=self.recoveries,
+            audit=FakeAudit(self.world),
+            ids=self.ids,
+        )
+
+    def hold(self, recovery: Recovery) -> Recovery:
+        """Pause the recovery."""
+        return steer.pause(
+            recovery.key.scope,
+            recovery.id,
+            actor=ACTOR,
+            now=self.now,
+            subscriptions=self.subscriptions,
+            health=self.health_store,
+            recoveries=self.recoveries,
+            audit=FakeAudit(self.world),
+            ids=self.ids,
+        )
+
+    def resume(self, recovery: Recovery) -> Recovery:
+        return steer.resume(
+            recovery.key.scope,
+            recovery.id,
+            actor=ACTOR,
+            now=self.now,
+            subscriptions=self.subscriptions,
+            health=self.health_store,
+            recoveries=self.recoveries,
+            audit=FakeAudit(self.world),
+            workflow=FakeWorkflow(self.world),
+            ids=self.ids,
+        )
 
     def take_up(self, key: SubscriptionKey) -> recover.Locked:
         """What the sweep starts for a recovery that waits, or whose execution has died."""

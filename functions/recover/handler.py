@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from math import ceil
 from typing import Any
 
 import boto3
@@ -26,12 +27,21 @@ from hookkeeper.settings import RecoverSettings
 from hookkeeper.usecases import recover, transition
 from hookkeeper.usecases.backfill import BackfillPorts, backfill
 
-STEPS_AT_MOST = 1_500
-"""Slices of one execution: each is about eleven history events, and 20,000 is where a new one begins."""
+HISTORY_AT_MOST = 19_900
+"""Events of one execution's history: Step Functions ends one at 25,000, a new one begins before 20,000."""
+
+HISTORY_BEFORE = 60
+"""Events until the first slice: the execution's own, three tasks, two choices, and some retries."""
+
+HISTORY_OF_SLICE = 9
+"""Task entered, scheduled, started, succeeded, exited; choice and wait entered and exited."""
+
+HISTORY_OF_RETRY = 3
+"""Task scheduled, started, failed."""
 
 _TOLD = {
     *("tenant", "mode", "subscription_id", "kind", "recovery_id", "generation", "execution"),
-    *("passed", "status_code", "error", "steps", "next", "wait_seconds"),
+    *("passed", "status_code", "error", "history", "next", "wait_seconds"),
 }
 """What the log says of a state: neither its nonce nor a person's address."""
 
@@ -118,8 +128,10 @@ def _lock(state: RecoveryState, now: datetime) -> RecoveryState:
 
 def _activate(state: RecoveryState, now: datetime) -> RecoveryState:
     recovery = ports.recoveries.get(state.key().scope, state.recovery_id or "")
-    if recovery is None:
+    if recovery is None or recovery.generation != state.generation:
         return state.model_copy(update={"next": "end"})
+    if not state.resume:
+        return _probe_passed(state, now)
     changed = transition.activate(
         state.key(),
         trigger=Trigger.PROBE_PASSED if state.passed else Trigger.RESUMED_UNPROBED,
@@ -134,6 +146,20 @@ def _activate(state: RecoveryState, now: datetime) -> RecoveryState:
     recover.give_up(
         state.key(),
         recovery_id=recovery.id,
+        now=now,
+        subscriptions=ports.subscriptions,
+        health=ports.health,
+        recoveries=ports.recoveries,
+    )
+    return state.model_copy(update={"next": "end"})
+
+
+def _probe_passed(state: RecoveryState, now: datetime) -> RecoveryState:
+    """The endpoint was only to be asked: its owner is told, and decides."""
+    recover.probe_passed(
+        state.key(),
+        recovery_id=state.recovery_id or "",
+        generation=state.generation or 0,
         now=now,
         subscriptions=ports.subscriptions,
         health=ports.health,
@@ -169,12 +195,12 @@ def _slice(state: RecoveryState, now: datetime) -> RecoveryState:
         ports=ports,
     )
     metrics.add_metric("BackfillSent", MetricUnit.Count, sliced.sent)
-    steps = state.steps + 1
+    history = (state.history or HISTORY_BEFORE) + HISTORY_OF_SLICE + HISTORY_OF_RETRY * state.retried
     if sliced.wait is None:
-        return state.model_copy(update={"next": "end", "steps": steps})
-    wait = max(1, round(sliced.wait.total_seconds()))
-    onward = "continue" if steps >= STEPS_AT_MOST else "wait"
-    return state.model_copy(update={"next": onward, "wait_seconds": wait, "steps": steps})
+        return state.model_copy(update={"next": "end", "history": history})
+    wait = max(1, ceil(sliced.wait.total_seconds()))
+    onward = "continue" if history >= HISTORY_AT_MOST else "wait"
+    return state.model_copy(update={"next": onward, "wait_seconds": wait, "history": history})
 
 
 def _continue(state: RecoveryState, _: datetime) -> RecoveryState:

@@ -8,8 +8,9 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
 from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
+from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
 from hookkeeper.adapters.dynamodb_fuse import DynamoDBFuse
-from hookkeeper.adapters.dynamodb_health import DynamoDBHealth
+from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
 from hookkeeper.adapters.dynamodb_notices import DynamoDBNotices
 from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
@@ -42,6 +43,8 @@ ports = SweepPorts(
         subscriptions_table=settings.subscriptions_table,
         notices_table=settings.notices_table,
     ),
+    recoveries=DynamoDBRecoveries(dynamodb, subscriptions_table=settings.subscriptions_table),
+    events=DynamoDBEvents(dynamodb, events_table=settings.events_table),
     ledger=DynamoDBLedger(
         dynamodb,
         subscriptions_table=settings.subscriptions_table,

@@ -185,8 +185,9 @@ class NoticeMessage(Message):
 class RecoveryState(BaseModel):
     """The whole state of one recovery execution; each task returns it with `next` set.
 
-    An operator starts one with tenant, mode and subscription_id alone. `execution` is the ARN of who asks,
-    added by the state machine to what every task gets.
+    An operator starts one with tenant, mode and subscription_id alone. `resume` False only asks the endpoint.
+    `execution` is the ARN of who asks and `retried` how often this task was, both added by the state machine
+    to what every task gets; `history` is about how many events the execution has by now.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -198,6 +199,7 @@ class RecoveryState(BaseModel):
     recovery_id: str | None = None
     generation: int | None = None
     probe: bool | None = None
+    resume: bool = True
     backfill: bool = True
     rate: Annotated[float, Field(gt=0, le=1000)] | None = None
     execution: str | None = None
@@ -207,7 +209,8 @@ class RecoveryState(BaseModel):
     passed: bool | None = None
     status_code: int | None = None
     error: str | None = None
-    steps: int = 0
+    retried: int = 0
+    history: int = 0
     next: Literal["probe", "activate", "slice", "wait", "continue", "end"] | None = None
     wait_seconds: int = 0
 

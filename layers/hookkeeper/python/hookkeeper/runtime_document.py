@@ -17,6 +17,7 @@ from hookkeeper.domain.endpoint import EndpointRefusedError, canonical_url
 from hookkeeper.domain.fuse import MOST_HOSTS, FuseRules
 from hookkeeper.domain.health import PRESETS, AutoSuspend, Limit, Policy
 from hookkeeper.domain.mailbox import MailRules
+from hookkeeper.domain.ladder import AutoProbe
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import Pace
 
@@ -63,6 +64,7 @@ class PresetPart(_Part):
     like: str | None = None
     limits: LimitsPart = LimitsPart()
     auto_suspend: AutoSuspend | None = None
+    auto_probe: AutoProbe | None = None
     probe_on_reenable: bool | None = None
 
     def policy(self, name: str) -> Policy:
@@ -73,6 +75,7 @@ class PresetPart(_Part):
             name=name,
             limits=self.limits.over(base.limits),
             auto_suspend=base.auto_suspend if suspends is None else suspends,
+            auto_probe=self.auto_probe or base.auto_probe,
             probe_on_reenable=base.probe_on_reenable if probes is None else probes,
         )
 
@@ -103,6 +106,13 @@ class PacePart(_Part):
     slow_below_per_second: Rate | None = None
 
 
+class MailPart(_Part):
+    """How owners are written to: see domain/mailbox.py."""
+
+    gather_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
+    mails_a_day: Annotated[int, Field(ge=1, le=1000)] | None = None
+
+
 class FusePart(_Part):
     """How many hosts may be suspended in a span; a `canary_url` of null asks no address at all."""
 
@@ -126,13 +136,6 @@ class FusePart(_Part):
     @property
     def _silenced(self) -> bool:
         return "canary_url" in self.model_fields_set and self.canary_url is None
-
-
-class MailPart(_Part):
-    """How owners are written to: see domain/mailbox.py."""
-
-    gather_seconds: Annotated[float, Field(ge=0, le=3600)] | None = None
-    mails_a_day: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
 class RuntimeDocument(_Part):

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from hookkeeper.domain.circuit import Circuit
+from hookkeeper.domain.ladder import AutoProbe
 from hookkeeper.domain.outcome import GRADED, STRICT, ClassificationRules, Outcome
 from hookkeeper.domain.recovery import RecoveryLock
 from hookkeeper.domain.tenancy import SubscriptionKey
@@ -39,7 +40,8 @@ class Health:
     """A subscription's streaks, circuit, outage and recovery; never on the subscription item.
 
     `epoch_at` is when the present epoch began (None for the first): no streak reaches further back.
-    `check_at` is when the sweep must ask the policy again, should nobody else have.
+    `check_at` is when the sweep must ask the policy again, should nobody else have;
+    `warn_at` when it must look whether what a suspended subscription is owed will soon expire.
     """
 
     key: SubscriptionKey
@@ -59,6 +61,7 @@ class Health:
     not_before: datetime | None = None
     recovery: RecoveryLock = field(default_factory=RecoveryLock)
     check_at: datetime | None = None
+    warn_at: datetime | None = None
 
     @property
     def clean(self) -> bool:
@@ -73,8 +76,16 @@ class Health:
         return self.not_before is not None and self.not_before > now
 
     def fresh(self, now: datetime) -> bool:
-        """Whether a success now would tell nothing new."""
-        return self.clean and self.last_success_at is not None and now - self.last_success_at < FRESH
+        """Whether a success now would tell nothing new; the first of an epoch always does."""
+        recent = self.last_success_at is not None and now - self.last_success_at < FRESH
+        return self.clean and recent and self.proven
+
+    @property
+    def proven(self) -> bool:
+        """Whether an event has arrived since the present epoch began."""
+        return self.last_success_at is not None and (
+            self.epoch_at is None or self.last_success_at >= self.epoch_at
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,7 @@ class Policy:
     limits: Mapping[Outcome, Limit]
     rules: ClassificationRules
     auto_suspend: AutoSuspend = AutoSuspend.ENFORCE
+    auto_probe: AutoProbe = AutoProbe.OFF
     probe_on_reenable: bool = True
 
 

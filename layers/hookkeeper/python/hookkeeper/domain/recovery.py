@@ -10,6 +10,9 @@ from hookkeeper.domain.replay import Replay
 from hookkeeper.domain.tenancy import SubscriptionKey
 
 RETENTION = timedelta(days=7)
+WARNED_AHEAD = timedelta(hours=24)
+"""How long before they expire the owner is told of owed events (SPEC §10)."""
+
 LEASE = timedelta(minutes=30)
 """How long a recovery may be silent before the sweep restarts it: twice the longest wait of a slice."""
 
@@ -96,7 +99,9 @@ class RecoveryLock:
 
     `version` rises with every change and guards the next. `execution` took the present generation: should
     it ask again, its first answer was lost. Windows stay here when a recovery ends early: the next recovery
-    of any kind takes them. `rounds` outlives recoveries: how often automatic ones may set out.
+    of any kind takes them. Some things outlive recoveries: `rounds`, how often automatic ones may set
+    out; `unasked`, whether a probe of the ladder made the last activation; `goes_round`, whether every event
+    failed since; `told_at`, when the owner was last told of a suspension.
     """
 
     version: int = 0
@@ -108,6 +113,9 @@ class RecoveryLock:
     windows: tuple[Window, ...] = ()
     lease_until: datetime | None = None
     rounds: Rounds = field(default_factory=Rounds)
+    goes_round: bool = False
+    unasked: bool = False
+    told_at: datetime | None = None
 
     @property
     def held(self) -> bool:
@@ -270,4 +278,7 @@ def joined(
         windows=windows,
         lease_until=now,
         rounds=lock.rounds,
+        goes_round=lock.goes_round,
+        unasked=lock.unasked,
+        told_at=lock.told_at,
     )

@@ -111,6 +111,16 @@ STORIES: Mapping[NoticeKind, Story] = {
         steps=(_MEND,),
         colour=_AMBER,
     ),
+    NoticeKind.PROBE_PASSED: Story(
+        subject="Webhook endpoint answers again",
+        title="Your webhook endpoint answers again",
+        several="of your webhook endpoints answer again",
+        lead=_said("We sent it one test request, and it answered. It stays suspended until you re-enable it."),
+        more=(_kept,),
+        steps=(_REENABLE,),
+        button="Open and re-enable",
+        colour=_GREEN,
+    ),
     NoticeKind.RECOVERED: Story(
         subject="Webhook endpoint recovered",
         title="Your webhook endpoint is back",

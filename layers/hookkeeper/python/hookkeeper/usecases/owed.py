@@ -77,6 +77,16 @@ def find_owed(run: Run, most: int) -> Found:
     return Found(parcels, items, tuple(windows), cursor)
 
 
+def exceeds(run: Run, most: int) -> bool:
+    """Whether more than `most` deliveries are owed; looked at, nothing is moved."""
+    owed = sum(1 for _ in islice(own_items(run), most + 1))
+    for window in run.lock.windows:
+        if owed > most:
+            break
+        owed += len(_read_window(run, window, most + 1 - owed)[0])
+    return owed > most
+
+
 def own_items(run: Run) -> Iterator[Owed]:
     """Owed items that this recovery sends: every held one, and exhausted ones it has not tried yet.
 

@@ -20,6 +20,7 @@ from hookkeeper.domain.recovery import (
 from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Edit, HealthStore, Ids, Recoveries, Standing, Subscriptions
+from hookkeeper.usecases.auto_probe import AUTO_PROBE
 from hookkeeper.usecases.suspend import text_of
 
 TRIES = 5
@@ -105,7 +106,7 @@ def _refused(status: Status, asked: Asked) -> bool:
         return status is not Status.ACTIVE
     if asked.recovery_id is not None:
         return status not in (Status.ACTIVE, Status.SUSPENDED)
-    return status is not Status.SUSPENDED
+    return status is not Status.SUSPENDED or asked.kind is RecoveryKind.REPLAY
 
 
 def _names_present(asked: Asked, present: RecoveryLock) -> bool:
@@ -150,6 +151,8 @@ def _taken(
         lower_bound=base.lower_bound or now - config.retention,
         canaries=(),
         flowing=False,
+        replay_cursor=None if base.replay and base.replay.again else base.replay_cursor,
+        tally=None,
     )
     held = replace(
         present,
@@ -159,7 +162,7 @@ def _taken(
         execution=asked.execution,
         status=status,
         kind=recovery.kind,
-        lease_until=now + LEASE,
+        lease_until=None if status is RecoveryStatus.PAUSED else now + LEASE,
     )
     return held, recovery
 
@@ -201,13 +204,13 @@ def probe_failed(
 ) -> bool:
     """The endpoint did not pass: it stays suspended, its owner is told, the lock is free at once.
 
+    Nobody is told of a probe that nobody asked for; its ladder goes on.
     False where the recovery no longer holds the lock (revoked meanwhile, or done before).
     """
     standing = subscriptions.standing(key)
     recovery = recoveries.get(key.scope, recovery_id)
     if standing is None or recovery is None or not _mine(standing.health, recovery_id, generation):
         return False
-    _say_why(standing, now=now, subscriptions=subscriptions, ids=ids)
     ended = replace(
         recovery,
         status=RecoveryStatus.PROBE_FAILED,
@@ -215,6 +218,9 @@ def probe_failed(
         probe_status_code=status_code,
         probe_error=error,
     )
+    if recovery.actor == AUTO_PROBE.id:
+        return release(standing.health, ended, health=health)
+    _say_why(standing, now=now, subscriptions=subscriptions, ids=ids)
     profile = subscriptions.profile(key)
     notice = Notice(
         key=key,
@@ -225,6 +231,38 @@ def probe_failed(
         endpoint_url=standing.subscription.endpoint_url,
         facts=_probe_facts(standing, status_code, error, now),
     )
+    return release(standing.health, ended, health=health, notice=notice)
+
+
+def probe_passed(
+    key: SubscriptionKey,
+    *,
+    recovery_id: str,
+    generation: int,
+    now: datetime,
+    subscriptions: Subscriptions,
+    health: HealthStore,
+    recoveries: Recoveries,
+) -> bool:
+    """The endpoint that was only to be asked works again: its owner is told once, and the lock is free.
+
+    False where the recovery no longer holds the lock.
+    """
+    standing = subscriptions.standing(key)
+    recovery = recoveries.get(key.scope, recovery_id)
+    if standing is None or recovery is None or not _mine(standing.health, recovery_id, generation):
+        return False
+    profile = subscriptions.profile(key)
+    notice = Notice(
+        key=key,
+        kind=NoticeKind.PROBE_PASSED,
+        dedupe=f"epoch-{standing.health.epoch}",
+        at=now,
+        owner_email=profile.owner_email if profile else "",
+        endpoint_url=standing.subscription.endpoint_url,
+        facts={"probed_at": text_of(now)},
+    )
+    ended = replace(recovery, status=RecoveryStatus.COMPLETED, ended_at=now)
     return release(standing.health, ended, health=health, notice=notice)
 
 

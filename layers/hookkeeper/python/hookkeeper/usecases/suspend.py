@@ -100,6 +100,7 @@ def suspend(
             retention=config.retention,
             margins=margins,
         ),
+        auto_probe=policy.auto_probe,
         now=now,
         margins=margins,
         subscriptions=subscriptions,

@@ -19,7 +19,10 @@ from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases import transition
+from hookkeeper.usecases.auto_probe import auto_probe
+from hookkeeper.usecases.backfill import BackfillPorts
 from hookkeeper.usecases.count_hosts import CountPorts, count_hosts
+from hookkeeper.usecases.small_recovery import is_the_sweeps, take_steps
 from hookkeeper.usecases.stage_url import drop_expired_url
 from hookkeeper.usecases.suspend import suspend
 from hookkeeper.usecases.sweep_owed import move_owed
@@ -30,6 +33,9 @@ __all__ = ["SweepPorts", "Swept", "sweep"]
 
 GRACE = timedelta(seconds=30)
 """How long after its moment an owed item is taken: its own queued retry comes first."""
+
+STEPPED_AT_MOST = 20
+"""Small recoveries whose steps one run of the sweep takes itself: each reads some of the archive."""
 
 AT_MOST = 500
 """Of each kind in one run, but owed items; the rest is due in the next minute."""
@@ -110,12 +116,14 @@ def _tend(run: Round, standing: Standing, swept: Swept) -> None:
     lock, check_at, wake_at = health.recovery, health.check_at, health.circuit.wake_at
     if lock.held and lock.lease_until is not None and run.now >= lock.lease_until:
         with swept.sparing_the_rest():
-            _start(run, health)
-            swept.done["recoveries_started"] += 1
+            swept.done[_go_on(run, standing, swept)] += 1
+    active = standing.subscription.status is Status.ACTIVE
     if check_at is not None and run.now >= check_at:
         with swept.sparing_the_rest():
-            swept.done[f"policy_{_ask_policy(run, health.key, health.last_attempt_at)}"] += 1
-    active = standing.subscription.status is Status.ACTIVE
+            if active:
+                swept.done[f"policy_{_ask_policy(run, health.key, health.last_attempt_at)}"] += 1
+            else:
+                swept.done[_auto_probe(run, standing)] += 1
     if active and wake_at is not None and run.now >= wake_at and _may_try(health, run.now):
         swept.done[wake_circuit(run, standing)] += 1
 
@@ -148,6 +156,38 @@ def _count_hosts(run: Round, swept: Swept) -> None:
     ports = run.ports
     counting = CountPorts(access=ports.access, subscriptions=ports.subscriptions, fuse=ports.fuse)
     swept.done["hosts_counted"] += count_hosts(now=run.now, rules=run.config.fuse, ports=counting) or 0
+
+
+def _auto_probe(run: Round, standing: Standing) -> str:
+    return auto_probe(
+        standing, now=run.now, config=run.config, health=run.ports.health, workflow=run.ports.workflow
+    )
+
+
+def _go_on(run: Round, standing: Standing, swept: Swept) -> str:
+    """Take the steps of a small recovery here; of any other start the execution."""
+    ports = run.ports
+    if is_the_sweeps(standing) and swept.done["recoveries_stepped"] < STEPPED_AT_MOST:
+        word = take_steps(
+            standing,
+            now=run.now,
+            config=run.config,
+            margins=run.margins,
+            ports=BackfillPorts(
+                subscriptions=ports.subscriptions,
+                health=ports.health,
+                recoveries=ports.recoveries,
+                ledger=ports.ledger,
+                events=ports.events,
+                archive=ports.archive,
+                lanes=ports.lanes,
+            ),
+            ids=ports.ids,
+        )
+        if word is not None:
+            return word
+    _start(run, standing.health)
+    return "recoveries_started"
 
 
 def _start(run: Round, health: Health) -> None:

@@ -7,6 +7,7 @@ from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.ports import (
     Access,
     Archive,
+    EventItems,
     Fuse,
     HealthStore,
     Ids,
@@ -14,6 +15,7 @@ from hookkeeper.ports import (
     Ledger,
     NoticeQueue,
     Notices,
+    Recoveries,
     Subscriptions,
     Workflow,
 )
@@ -27,7 +29,9 @@ class SweepPorts:
     access: Access
     health: HealthStore
     fuse: Fuse
+    recoveries: Recoveries
     ledger: Ledger
+    events: EventItems
     archive: Archive
     lanes: Lanes
     notices: Notices

@@ -7,13 +7,14 @@ is not, someone else did it: the policy's own changes then return quietly, a per
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from hookkeeper.domain.audit import SYSTEM, Actor, AuditRecord
 from hookkeeper.domain.circuit import closed
 from hookkeeper.domain.config import Margins
 from hookkeeper.domain.errors import ConflictError, NotFoundError
 from hookkeeper.domain.health import Health, Verdict
+from hookkeeper.domain.ladder import AutoProbe, next_probe_at
 from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import (
@@ -34,7 +35,10 @@ from hookkeeper.domain.subscription import (
 )
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Ids, Standing, Subscriptions, Transition
+from hookkeeper.usecases.auto_probe import AUTO_PROBE
 
+REENABLED = "reenabled"
+TOLD_AGAIN_AFTER = timedelta(days=1)
 TRIES = 5
 """How often a lost guard is tried again; each loss means that someone else's write went through."""
 
@@ -162,6 +166,7 @@ def suspend(
     *,
     owner_email: str,
     facts: Mapping[str, str],
+    auto_probe: AutoProbe,
     now: datetime,
     margins: Margins,
     subscriptions: Subscriptions,
@@ -169,7 +174,8 @@ def suspend(
 ) -> bool:
     """active → suspended by the policy, with its notice; holds only while health still says so.
 
-    True when this call made the change. Not tried again: the next failure or the sweep asks anew.
+    True when this call made the change. Not tried again: the next failure or the sweep asks anew. Of an
+    endpoint that passes its ladder's probes and then fails its events the owner is told once a day.
     """
     before, audit_id = standing.subscription, ids.new("aud")
     if before.status is not Status.ACTIVE or verdict.gate is None:
@@ -181,7 +187,21 @@ def suspend(
         status_reason=f"auto_suspend:{verdict.gate.outcome or 'mixed'}:{verdict.gate.count}",
         last_failure_status=standing.health.last_status_code,
     )
+    goes_round = before.status_reason == REENABLED and not standing.health.proven
+    told_at = standing.health.recovery.told_at
+    repeats = goes_round and standing.health.recovery.unasked
+    tells = not (repeats and told_at is not None and now - told_at < TOLD_AGAIN_AFTER)
     health = _in_outage(standing.health, now, margins)
+    health = replace(
+        health,
+        check_at=None if auto_probe is AutoProbe.OFF else next_probe_at(now, now, goes_round=goes_round),
+        recovery=replace(
+            health.recovery,
+            version=standing.health.recovery.version + 1,
+            goes_round=goes_round,
+            told_at=now if tells else told_at,
+        ),
+    )
     transition = _transition(standing, after, health, audit_id, "subscription.suspended", SYSTEM, now)
     notice = Notice(
         key=before.key,
@@ -192,7 +212,9 @@ def suspend(
         endpoint_url=before.endpoint_url,
         facts=facts,
     )
-    return subscriptions.transition(replace(transition, holds_streak=True, notice=notice))
+    return subscriptions.transition(
+        replace(transition, holds_streak=True, notice=notice if tells else None)
+    )
 
 
 def pause(
@@ -215,6 +237,48 @@ def pause(
         )
         health = _in_outage(standing.health, now, margins)
         return _transition(standing, after, health, audit_id, "subscription.paused", actor, now)
+
+    return _apply(key, change, subscriptions=subscriptions, ids=ids)
+
+
+def withdraw_consent(
+    key: SubscriptionKey,
+    *,
+    owner_email: str,
+    actor: Actor,
+    now: datetime,
+    margins: Margins,
+    subscriptions: Subscriptions,
+    ids: Ids,
+) -> Changed:
+    """active → suspended because its tenant no longer lets the application receive.
+
+    What was missed until now is owed no more, and nothing is until it is activated again (SPEC §4).
+    """
+
+    def change(standing: Standing, audit_id: str) -> Transition:
+        before = standing.subscription
+        after = replace(
+            _disabled(before, now, DisabledReason.CONSENT_WITHDRAWN),
+            status=next_status(before, Trigger.CONSENT_WITHDRAWN),
+            status_reason="consent_withdrawn",
+            first_active_at=None,
+        )
+        health = _in_outage(standing.health, now, margins)
+        lock = replace(health.recovery, version=standing.health.recovery.version + 1, windows=())
+        health = replace(health, recovery=lock)
+        withdrawn = _transition(
+            standing, after, health, audit_id, "subscription.consent_withdrawn", actor, now
+        )
+        notice = Notice(
+            key=key,
+            kind=NoticeKind.CONSENT_WITHDRAWN,
+            dedupe=f"epoch-{health.epoch}",
+            at=now,
+            owner_email=owner_email,
+            endpoint_url=before.endpoint_url,
+        )
+        return replace(withdrawn, notice=notice)
 
     return _apply(key, change, subscriptions=subscriptions, ids=ids)
 
@@ -245,7 +309,9 @@ def activate(
             disabled_at=None,
             disabled_reason=None,
             last_failure_status=None,
-            status_reason="reenabled",
+            status_reason=REENABLED,
+            # Withdrawn consent has taken it away: nothing from before is owed.
+            first_active_at=before.first_active_at or now + Margins().routing_cache,
         )
         windows = health.recovery.windows if recovery.backfill else ()
         if recovery.backfill and health.outage_from is not None:
@@ -255,6 +321,7 @@ def activate(
             version=health.recovery.version + 1,
             status=RecoveryStatus.RUNNING,
             windows=windows,
+            unasked=recovery.actor == AUTO_PROBE.id,
         )
         restored = replace(
             health,
