@@ -82,7 +82,7 @@ def task(recover: Started, action: str, state: State, *, times: int = 1) -> Stat
 
 
 class Execution:
-    """Walks the machine from its start, beside a deliver that never fails, on a clock that leaps over waits."""
+    """Walks the machine from its start, beside a deliver that never fails; its clock leaps over waits."""
 
     def __init__(self, stage: Stage, recover: Started, *, times: int = 1) -> None:
         self.stage = stage
@@ -204,8 +204,10 @@ def test_a_task_returns_the_whole_state(stage: Stage, recover: Started) -> None:
     answer = recover(sample)
     expected = RecoveryState.model_validate(sample).model_dump(mode="json")
     changed = {name for name, value in expected.items() if answer[name] != value}
-    assert changed <= {"next", "steps", "wait_seconds"}
-    assert answer["steps"] == sample["steps"] + 1
+    assert changed <= {"next", "history", "wait_seconds"}
+    assert answer["history"] == sample["history"] + recover.module.HISTORY_OF_SLICE
+    retried = recover(sample | {"retried": 2})
+    assert retried["history"] == answer["history"] + 2 * recover.module.HISTORY_OF_RETRY
 
 
 def test_an_activation_that_was_lost_ends_and_leaves_the_winner_alone(stage: Stage, recover: Started) -> None:
@@ -265,7 +267,8 @@ def test_a_long_history_goes_on_in_one_new_execution_that_takes_the_lock_over(
     recovery = running(
         stage, execution=sample["execution"], next_slice_at=datetime.now(UTC) + timedelta(minutes=1)
     )
-    state = recover(sample | {"steps": recover.module.STEPS_AT_MOST - 2})
+    module = recover.module
+    state = recover(sample | {"history": module.HISTORY_AT_MOST - module.HISTORY_OF_SLICE - 1})
     assert state["next"] == "wait"
     state = recover(state | {"action": "slice"})
     assert state["next"] == "continue"
@@ -276,7 +279,7 @@ def test_a_long_history_goes_on_in_one_new_execution_that_takes_the_lock_over(
     described = states.describe_execution(executionArn=started["executionArn"])
     taken = recover(json.loads(described["input"]) | {"action": "lock", "execution": started["executionArn"]})
     assert (taken["next"], taken["recovery_id"], taken["generation"]) == ("slice", recovery.id, 2)
-    assert taken["steps"] == 0
+    assert taken["history"] == 0
     assert lock_of(stage).execution == started["executionArn"]
     assert recover(sample)["next"] == "end", "the old execution has nothing more to do"
 
