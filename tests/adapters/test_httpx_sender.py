@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hookkeeper.adapters import httpx_transport
+from hookkeeper.adapters import httpx_sender, httpx_transport
 from hookkeeper.adapters.dns_resolver import registration_fault
 from hookkeeper.adapters.egress_faults import AttemptFaultError, connection_fault
 from hookkeeper.adapters.httpx_sender import HttpxSender
@@ -1077,6 +1077,19 @@ def test_requests_that_waited_for_their_place_too_long_are_handed_back(
         requests = [a_request(endpoint.url(), timeout_seconds=SHORT) for _ in range(25)]
         answers = sender.send(requests, stop_at_seconds=SHORT + 0.6)
     assert [answer.fault for answer in answers] == [Fault.TIMEOUT] * 10 + [Fault.OUT_OF_TIME] * 15
+
+
+def test_a_slow_endpoint_keeps_its_batch_for_one_round_of_requests_and_no_more(
+    sender: HttpxSender, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(httpx_sender, "PLACE_PATIENCE_SECONDS", SHORT / 2)
+    with serve(silence) as endpoint:
+        started = time.monotonic()
+        requests = [a_request(endpoint.url(), timeout_seconds=SHORT) for _ in range(25)]
+        answers = sender.send(requests)
+        took = time.monotonic() - started
+    assert [answer.fault for answer in answers] == [Fault.TIMEOUT] * 10 + [Fault.NO_PLACE] * 15
+    assert took < 2 * SHORT
 
 
 def test_a_batch_of_slow_but_sound_endpoints_takes_no_longer_than_one(

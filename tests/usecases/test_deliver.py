@@ -595,7 +595,7 @@ def test_story_4_a_late_success_that_is_not_the_trials_leaves_the_circuit_open()
 # ── our own faults ───────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("fault", sorted(OWN_FAULTS))
+@pytest.mark.parametrize("fault", sorted(OWN_FAULTS - {Fault.NO_PLACE}))
 def test_bb_04_our_own_fault_is_nobodys_outcome(fault: Fault) -> None:
     core = answering(Answer(fault=fault))
     core.subscribe()
@@ -686,6 +686,29 @@ def test_f03_what_there_was_no_time_for_is_handed_back_at_once() -> None:
     core.answer = lambda _: next(left)
     delivered = core.deliver(*messages(core, 10), stop_at_seconds=20)
     assert Counter(fates(delivered)) == {Fate.DONE: 1, Fate.AGAIN_NOW: 9}
+
+
+def test_what_found_no_place_beside_others_of_a_slow_endpoint_is_queued_anew_and_counts_for_nothing() -> None:
+    core = Core()
+    core.subscribe()
+    left = iter([says(200)] * 10 + [Answer(fault=Fault.NO_PLACE)] * 15)
+    core.answer = lambda _: next(left)
+    parcels = messages(core, 25)
+    delivered = core.deliver(*parcels)
+    assert fates(delivered) == [Fate.DONE] * 25
+    assert [report.arrival for report in delivered.reports[10:]] == [Arrival.POSTPONE] * 15
+    assert {report.answer for report in delivered.reports[10:]} == {None}, "no fault of ours to alarm"
+    later = NOW + timedelta(seconds=5)
+    assert core.world.queues["deliveries"] == [(later, parcel) for parcel in parcels[10:]]
+    assert len(core.world.deliveries) == 10
+    assert core.health(KEY).clean
+
+
+def test_what_found_no_place_and_no_queue_comes_back() -> None:
+    core = answering(Answer(fault=Fault.NO_PLACE))
+    core.subscribe()
+    core.lanes.refuses = lambda _: True
+    assert fates(core.deliver(*messages(core, 1))) == [Fate.AGAIN_LATER]
 
 
 # ── Retry-After ──────────────────────────────────────────────────────────────────────────────────

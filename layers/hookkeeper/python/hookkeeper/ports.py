@@ -344,7 +344,8 @@ class Sender(Protocol):
     def send(
         self, requests: Sequence[OutboundRequest], *, stop_at_seconds: float | None = None
     ) -> Sequence[Answer]:
-        """All concurrently, answers in order; what cannot end within `stop_at_seconds` is out_of_time."""
+        """All concurrently, answers in order. What cannot end within `stop_at_seconds` is out_of_time; what
+        waits too long behind others of a slow endpoint is no_place."""
 
 
 class Hosts(Protocol):

@@ -28,6 +28,9 @@ from hookkeeper.domain.outcome import (
 )
 
 MAX_IN_FLIGHT_PER_ENDPOINT = 10
+PLACE_PATIENCE_SECONDS = 3.0
+"""How long a request waits for its place: an endpoint that needs longer must not keep a whole batch."""
+
 START_MARGIN_SECONDS = 0.5
 """Left over after a request's deadline for building its answer; the caller keeps its own time for writes."""
 
@@ -75,7 +78,8 @@ class HttpxSender:
         """All at once, at most ten in flight per endpoint; answers in the requests' order.
 
         `stop_at_seconds` is what is left of the caller's time: a request that could not end within it is
-        not begun, and its answer is `out_of_time`.
+        not begun, and its answer is `out_of_time`; nor is one whose endpoint is too slow to make room for it,
+        and its answer is `no_place`.
         """
         return self._runner.run(self._send_all(requests, stop_at_seconds))
 
@@ -96,18 +100,28 @@ class HttpxSender:
         )
 
     async def _in_turn(self, request: OutboundRequest, place: asyncio.Semaphore, stop_at: float) -> Answer:
-        async with place:
-            started = _now()
-            if started + request.timeout_seconds + START_MARGIN_SECONDS > stop_at:
-                return Answer(fault=Fault.OUT_OF_TIME)
-            try:
-                response = await self._transport.handle_async_request(self._outgoing(request, started))
-            except AttemptFaultError as error:
-                return Answer(fault=error.fault, latency_ms=_since(started), operator_note=error.note)
-            except Exception as error:  # noqa: BLE001  # one request's surprise is never the batch's
-                note = type(error).__name__
-                return Answer(fault=Fault.OTHER, latency_ms=_since(started), operator_note=note)
-            return _answer(response, latency_ms=_since(started), secrets=request.secrets_to_hide)
+        try:
+            async with asyncio.timeout(PLACE_PATIENCE_SECONDS):
+                await place.acquire()
+        except TimeoutError:
+            return Answer(fault=Fault.NO_PLACE)
+        try:
+            return await self._in_place(request, stop_at)
+        finally:
+            place.release()
+
+    async def _in_place(self, request: OutboundRequest, stop_at: float) -> Answer:
+        started = _now()
+        if started + request.timeout_seconds + START_MARGIN_SECONDS > stop_at:
+            return Answer(fault=Fault.OUT_OF_TIME)
+        try:
+            response = await self._transport.handle_async_request(self._outgoing(request, started))
+        except AttemptFaultError as error:
+            return Answer(fault=error.fault, latency_ms=_since(started), operator_note=error.note)
+        except Exception as error:  # noqa: BLE001  # one request's surprise is never the batch's
+            note = type(error).__name__
+            return Answer(fault=Fault.OTHER, latency_ms=_since(started), operator_note=note)
+        return _answer(response, latency_ms=_since(started), secrets=request.secrets_to_hide)
 
     def _outgoing(self, request: OutboundRequest, started: float) -> httpx.Request:
         """The request under today's rules; what was stored under others ends as `invalid_config`."""

@@ -46,13 +46,21 @@ class Fault(StrEnum):
     NO_ROUTE = "no_route"
     RESOLVER_UNREACHABLE = "resolver_unreachable"
     OUT_OF_TIME = "out_of_time"
+    NO_PLACE = "no_place"
+    """Its endpoint was slow, and had as many requests in flight as one instance may keep."""
     SECRET_UNAVAILABLE = "secret_unavailable"
 
 
 TLS_FAULTS = frozenset({Fault.TLS_EXPIRED, Fault.TLS_HOSTNAME, Fault.TLS_UNKNOWN_CA, Fault.TLS_OTHER})
 DNS_ABSENT_FAULTS = frozenset({Fault.DNS_NOT_FOUND, Fault.DNS_NO_DATA})
 OWN_FAULTS = frozenset(
-    {Fault.NO_ROUTE, Fault.RESOLVER_UNREACHABLE, Fault.OUT_OF_TIME, Fault.SECRET_UNAVAILABLE}
+    {
+        Fault.NO_ROUTE,
+        Fault.RESOLVER_UNREACHABLE,
+        Fault.OUT_OF_TIME,
+        Fault.NO_PLACE,
+        Fault.SECRET_UNAVAILABLE,
+    }
 )
 
 

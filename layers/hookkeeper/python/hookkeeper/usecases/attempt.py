@@ -1,9 +1,11 @@
 """Send what is due of a batch, all at once; what cannot be sent is not an attempt."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 
 from hookkeeper.domain.arrival import Arrival
-from hookkeeper.domain.delivery import DeliveryStatus
+from hookkeeper.domain.delivery import DeliveryStatus, Parcel
 from hookkeeper.domain.errors import NotFoundError, SecretUnavailableError
 from hookkeeper.domain.ledger import ended, untried
 from hookkeeper.domain.outbound import OutboundRequest
@@ -12,6 +14,9 @@ from hookkeeper.ports import Settlement
 from hookkeeper.usecases.delivery_batch import Batch, Case, Fate
 from hookkeeper.usecases.request import build_request
 from hookkeeper.usecases.trial import give_back_trial
+
+NO_PLACE_WAIT = timedelta(seconds=5)
+"""Counted from the batch's end, which is when its slow endpoint has answered or has not."""
 
 
 def attempt(batch: Batch, due: Sequence[Case], *, stop_at_seconds: float | None) -> Sequence[Case]:
@@ -34,6 +39,9 @@ def attempt(batch: Batch, due: Sequence[Case], *, stop_at_seconds: float | None)
             _not_tried(batch, case)
         else:
             tried.append(case)
+    crowded = [case for case, _ in ready if case.answer and case.answer.fault is Fault.NO_PLACE]
+    if crowded:
+        _put_off(batch, crowded)
     return tried
 
 
@@ -67,6 +75,27 @@ def _expire(batch: Batch, case: Case) -> None:
     record = ended(untried(case.parcel, case.delivery), DeliveryStatus.EXPIRED)
     batch.ports.ledger.settle(Settlement(before=case.delivery, after=record))
     case.done(Arrival.ATTEMPT, status=DeliveryStatus.EXPIRED)
+
+
+def _put_off(batch: Batch, crowded: Sequence[Case]) -> None:
+    """Queue anew what must wait for others of its endpoint: to come back would use up its receives."""
+    for case in crowded:
+        case.answer = None
+        case.again(Fate.AGAIN_LATER)
+    parcels = [_after_this_round(batch, case) for case in crowded]
+    with batch.sparing_the_rest():
+        refused = batch.ports.lanes.send(parcels, delays=[NO_PLACE_WAIT] * len(parcels))
+        for case, parcel in zip(crowded, parcels, strict=True):
+            if parcel not in refused:
+                case.done(Arrival.POSTPONE)
+
+
+def _after_this_round(batch: Batch, case: Case) -> Parcel:
+    """The message again; a recovery's is meant for then, lest it be taken for late."""
+    if case.parcel.at is None:
+        return case.parcel
+    round_ends = batch.now + timedelta(seconds=batch.standing(case).subscription.timeout_seconds)
+    return replace(case.parcel, at=round_ends + NO_PLACE_WAIT)
 
 
 def _not_tried(batch: Batch, case: Case) -> None:
