@@ -17,6 +17,7 @@ from hookkeeper.domain.access import ApiKey, Tenant
 from hookkeeper.domain.audit import AuditRecord
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Delivery, Lane, Owed, Parcel
 from hookkeeper.domain.errors import (
     DuplicateSubscriptionError,
@@ -50,9 +51,6 @@ from hookkeeper.ports import (
 from typing_extensions import override
 
 from tests.builders import NOW, a_health, a_profile
-
-OPERATORS = "*"
-"""Where `keys_of` and `revoke_key` find the operators' keys, which have no tenant."""
 
 
 class Remembered(dict[SubscriptionKey, Subscription]):
@@ -116,6 +114,7 @@ class World:
         self.bus_events: list[tuple[str, Mapping[str, str]]] = []
         self.tenants: dict[str, Tenant] = {}
         self.keys: dict[str, ApiKey] = {}
+        self.consents: dict[tuple[Scope, str], Consent] = {}
         self.fuse = FuseState()
         self.config = RuntimeConfig()
         self.ids_made = 0
@@ -552,6 +551,13 @@ class FakeLedger(_Fake):
             standings={key: standing for key, standing in standings.items() if standing is not None},
             deliveries={k: self.world.deliveries[k] for k in answered if k in self.world.deliveries},
             unread=frozenset(self.unread.intersection(keys)),
+            consents={
+                key: self.world.consents[key.scope, standing.subscription.application_id]
+                for key, standing in standings.items()
+                if standing is not None
+                and standing.subscription.application_id is not None
+                and (key.scope, standing.subscription.application_id) in self.world.consents
+            },
         )
 
     @_call
@@ -1031,17 +1037,46 @@ class FakeAccess(_Fake):
         return self.world.keys.get(sha256)
 
     @_call
-    def keys_of(self, tenant_id: str) -> Sequence[ApiKey]:
-        ours = [key for key in self.world.keys.values() if (key.tenant_id or OPERATORS) == tenant_id]
+    def keys_of(self, owner: str) -> Sequence[ApiKey]:
+        ours = [key for key in self.world.keys.values() if key.owner == owner]
         return sorted(ours, key=lambda key: key.id)
 
     @_call
-    def revoke_key(self, tenant_id: str, key_id: str, *, now: datetime) -> bool:
+    def used(self, key: ApiKey, *, now: datetime) -> None:
+        stored = self.world.keys[key.sha256]
+        if key.last_used_at is None or now - key.last_used_at >= timedelta(hours=1):
+            self.world.keys[key.sha256] = replace(stored, last_used_at=now)
+
+    @_call
+    def revoke_key(self, owner: str, key_id: str, *, now: datetime) -> bool:
         for key in self.world.keys.values():
-            if (key.tenant_id or OPERATORS, key.id) == (tenant_id, key_id):
+            if (key.owner, key.id) == (owner, key_id):
                 self.world.keys[key.sha256] = replace(key, revoked_at=key.revoked_at or now)
                 return True
         return False
+
+
+class FakeConsents(_Fake):
+    @_call
+    def get(self, scope: Scope, application_id: str) -> Consent | None:
+        return self.world.consents.get((scope, application_id))
+
+    @_call
+    def of(self, scope: Scope) -> Sequence[Consent]:
+        ours = [consent for consent in self.world.consents.values() if consent.scope == scope]
+        return sorted(ours, key=lambda consent: consent.application_id)
+
+    @_call
+    def put(self, consent: Consent, audit: AuditRecord) -> bool:
+        place = (consent.scope, consent.application_id)
+        stored = self.world.consents.get(place)
+        if stored == consent:
+            return True
+        if (stored.version if stored else 0) != consent.version - 1:
+            return False
+        self.world.consents[place] = consent
+        _put_audit(self.world, audit)
+        return True
 
 
 class FakeIdempotency(_Fake):

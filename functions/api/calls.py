@@ -9,12 +9,14 @@ from aws_lambda_powertools.event_handler.api_gateway import Router
 from hookkeeper.domain.access import TENANT_RIGHTS, KeyKind, Right
 from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import Margins
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
 from hookkeeper.domain.tenancy import Mode, Scope, SubscriptionKey, checked_id
 from hookkeeper.ports import (
     Access,
     Archive,
     Audit,
+    Consents,
     Contacts,
     EventItems,
     EventQueue,
@@ -48,6 +50,7 @@ class Reach:
     """All that the API reaches. `entropy` gives so many random bytes, `cursor_key` what signs cursors."""
 
     subscriptions: Subscriptions
+    consents: Consents
     health: HealthStore
     recoveries: Recoveries
     workflow: Workflow
@@ -85,6 +88,7 @@ class Caller:
     rights: frozenset[Right]
     scope: Scope | None
     source_ip: str | None
+    application_id: str | None = None
 
     @classmethod
     def of(cls, request_context: Mapping[str, Any]) -> "Caller | None":
@@ -99,6 +103,7 @@ class Caller:
             rights=frozenset(map(Right, told.get("rights", "").split())),
             scope=Scope(tenant, Mode(mode)) if tenant and mode else None,
             source_ip=(request_context.get("identity") or {}).get("sourceIp"),
+            application_id=told.get("application"),
         )
 
     def may(self, right: Right) -> bool:
@@ -107,7 +112,7 @@ class Caller:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """The call in hand. `scope` is set once it is known."""
+    """The call in hand. `scope` is set once it is known, and `consent` with it where an application calls."""
 
     reach: Reach
     now: datetime
@@ -115,6 +120,7 @@ class Call:
     caller: Caller | None
     headers: Mapping[str, str]
     scope: Scope | None = None
+    consent: Consent | None = None
 
     @property
     def rights(self) -> frozenset[Right]:
@@ -137,31 +143,41 @@ class Call:
         An operator names them in headers, or by a request that says `tenant_id` (and `mode`).
 
         From here on the clients reach that tenant's items alone. Raises InvalidInputError where an operator
-        names none, NotFoundError for a tenant that is not there.
+        names none, NotFoundError for a tenant that is not there, RefusedError (403) for an application that
+        has no consent.
         """
         if self.scope is None:
             self.scope = self._known().scope or self._named(tenant_id, mode)
             self.reach.tenants.enter(self.scope)
+            self._check_consent(self.scope)
         if tenant_id not in (None, self.scope.tenant_id) or mode not in (None, self.scope.mode):
             raise NotFoundError("tenant", tenant_id or self.scope.tenant_id)
         return self.scope
 
     def _named(self, tenant_id: str | None, wanted_mode: Mode | None) -> Scope:
-        if self._known().kind is not KeyKind.OPERATOR:
-            raise RefusedError(403, "forbidden", "no tenant has given its consent to this application")
+        kind = self._known().kind
         tenant, mode = self.headers.get("hookkeeper-tenant"), self.headers.get("hookkeeper-mode")
         if tenant_id is not None and tenant is None:
             tenant, mode = tenant_id, wanted_mode or mode or Mode.LIVE
         if not tenant or mode not in tuple(Mode):
             raise InvalidInputError(
-                "an operator names tenant and mode: headers hookkeeper-tenant and hookkeeper-mode",
+                "this key names tenant and mode: headers hookkeeper-tenant and hookkeeper-mode",
                 code="tenant_required",
                 pointer="hookkeeper-tenant",
             )
         checked_id(tenant, field="hookkeeper-tenant")
-        if self.reach.access.tenant(tenant) is None:
+        if kind is KeyKind.OPERATOR and self.reach.access.tenant(tenant) is None:
             raise NotFoundError("tenant", tenant)
         return Scope(tenant, Mode(mode))
+
+    def _check_consent(self, scope: Scope) -> None:
+        """An application gets into a tenant by its consent alone; one that is not there is no different."""
+        caller = self._known()
+        if caller.kind is not KeyKind.APP:
+            return
+        self.consent = self.reach.consents.get(scope, caller.application_id or "")
+        if self.consent is None or not self.consent.in_force:
+            raise RefusedError(403, "no_consent", "the tenant has given this application no consent")
 
     def _known(self) -> Caller:
         if self.caller is None:

@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+import consents
 import deliveries
 import operators
 import portal_sessions
@@ -15,6 +16,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from aws_lambda_powertools.metrics import MetricUnit
 from calls import Call, Caller
+from delegation import delegated
 from description import describe
 from hookkeeper import __version__
 from hookkeeper.api import HealthzOut
@@ -43,8 +45,8 @@ def _strict_json(text: str) -> Any:
 app = APIGatewayRestResolver(
     enable_validation=True, response_validation_error_http_code=500, json_body_deserializer=_strict_json
 )
-app.use(middlewares=[idempotent])
-for module in (subscriptions, events, deliveries, recoveries, portal_sessions, operators):
+app.use(middlewares=[delegated, idempotent])
+for module in (subscriptions, events, deliveries, recoveries, portal_sessions, consents, operators):
     app.include_router(module.router)
 register(app, logger)
 

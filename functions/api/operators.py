@@ -1,4 +1,4 @@
-"""/v1/tenants: what operators do, to let tenants in and to keep them out."""
+"""/v1/tenants, /v1/applications: what operators do, to let them in and to keep them out."""
 
 from typing import Annotated
 
@@ -6,10 +6,10 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Query
 from calls import as_operator, is_id, new_router
 from cursors import Cursors
-from hookkeeper.api import KeyCreated, KeyIn, KeyOut, Page, TenantIn, TenantOut
-from hookkeeper.domain.access import RANDOM_LENGTH
+from hookkeeper.api import ApplicationKeyIn, KeyCreated, KeyIn, KeyOut, Page, TenantIn, TenantOut
+from hookkeeper.domain.access import RANDOM_LENGTH, application_owner
 from hookkeeper.domain.errors import NotFoundError
-from hookkeeper.usecases.access import create_key, create_tenant, revoke_key
+from hookkeeper.usecases.access import create_application_key, create_key, create_tenant, revoke_key
 
 router = new_router()
 
@@ -18,7 +18,13 @@ router = new_router()
 def create(wanted: TenantIn) -> TenantOut:
     call = as_operator(router)
     tenant = create_tenant(
-        wanted.name, tenant_id=wanted.id, now=call.now, access=call.reach.access, ids=call.reach.ids
+        wanted.name,
+        tenant_id=wanted.id,
+        actor=call.actor,
+        now=call.now,
+        access=call.reach.access,
+        audit=call.reach.operator_audit,
+        ids=call.reach.ids,
     )
     return TenantOut.of(tenant)
 
@@ -69,9 +75,44 @@ def list_keys(tenant_id: str) -> Page[KeyOut]:
 @router.delete("/v1/tenants/<tenant_id>/keys/<key_id>", tags=["operators"], status_code=204)
 def remove_key(tenant_id: str, key_id: str) -> Response[None]:
     """The key is dead within a minute."""
+    return _revoked(_checked(tenant_id), key_id)
+
+
+@router.post("/v1/applications/<application_id>/keys", tags=["operators"], status_code=201)
+def add_application_key(application_id: str, wanted: ApplicationKeyIn | None = None) -> KeyCreated:
+    """Good for every tenant that gives the application its consent, and names tenant and mode in headers."""
+    call, told = as_operator(router), wanted or ApplicationKeyIn()
+    created = create_application_key(
+        application_id,
+        rights=told.scopes,
+        expires_at=told.expires_at,
+        entropy=call.reach.entropy(RANDOM_LENGTH),
+        actor=call.actor,
+        now=call.now,
+        access=call.reach.access,
+        audit=call.reach.operator_audit,
+        ids=call.reach.ids,
+    )
+    return KeyCreated.created(created.key, created.text)
+
+
+@router.get("/v1/applications/<application_id>/keys", tags=["operators"])
+def list_application_keys(application_id: str) -> Page[KeyOut]:
+    call = as_operator(router)
+    keys = call.reach.access.keys_of(application_owner(application_id))
+    return Page(data=[KeyOut.of(key) for key in keys], has_more=False)
+
+
+@router.delete("/v1/applications/<application_id>/keys/<key_id>", tags=["operators"], status_code=204)
+def remove_application_key(application_id: str, key_id: str) -> Response[None]:
+    """The key is dead within a minute."""
+    return _revoked(application_owner(application_id), key_id)
+
+
+def _revoked(owner: str, key_id: str) -> Response[None]:
     call = as_operator(router)
     revoke_key(
-        _checked(tenant_id),
+        owner,
         key_id,
         actor=call.actor,
         now=call.now,

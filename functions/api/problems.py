@@ -21,6 +21,7 @@ from hookkeeper.domain.errors import (
     HookkeeperError,
     InvalidInputError,
     LimitedError,
+    NotAllowedError,
     NotFoundError,
     OwnFaultError,
     StaleVersionError,
@@ -105,8 +106,9 @@ def told(error: HookkeeperError, *, request_id: str) -> Response[str]:
         case DuplicateSubscriptionError():
             item = ProblemItem(pointer="/endpoint_url", code=error.code, detail=error.existing_id)
             return problem(409, error.code, str(error), request_id=request_id, errors=[item])
-        case ConflictError():
-            return problem(409, error.code, str(error), request_id=request_id)
+        case ConflictError() | NotAllowedError():
+            status = 409 if isinstance(error, ConflictError) else 403
+            return problem(status, error.code, str(error), request_id=request_id)
         case LimitedError():
             headers = {"Retry-After": format_datetime(error.again_at, usegmt=True)}
             return problem(429, "throttled", error.detail, request_id=request_id, headers=headers)

@@ -77,6 +77,7 @@ def create(wanted: SubscriptionIn) -> Response[SubscriptionCreated]:
     created = subscribe(
         Wanted(**wanted.model_dump()),
         scope=scope,
+        consent=call.consent,
         actor=call.actor,
         now=call.now,
         secret=Secret(reach.entropy(SECRET_BYTES)),
@@ -126,6 +127,8 @@ def list_all(
 
 
 def _shown(subscription: Subscription, status: Status | None, call: Call) -> bool:
+    if call.consent is not None and subscription.application_id != call.consent.application_id:
+        return False
     if status is not None:
         return subscription.status is status
     return subscription.status is not Status.REVOKED and not is_archived(subscription, call.now)
@@ -178,6 +181,7 @@ def change(
         config=call.reach.configs.current(),
         subscriptions=call.reach.subscriptions,
         ids=call.reach.ids,
+        consent=call.consent,
         staging=Staging(
             token=_token(call),
             rules=call.reach.host_rules,
@@ -368,6 +372,7 @@ def explain_event(
         events=call.reach.events,
         ledger=call.reach.ledger,
         audit=call.reach.audit,
+        consents=call.reach.consents,
     )
     return ExplanationOut(
         event_id=event_id,
@@ -423,6 +428,7 @@ def _reenabled(
         now=call.now,
         config=call.reach.configs.current(),
         subscriptions=call.reach.subscriptions,
+        consents=call.reach.consents,
         workflow=call.reach.workflow,
     )
     body = ReenablingOut(

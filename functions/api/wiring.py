@@ -7,6 +7,7 @@ from calls import Reach
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
 from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
 from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
+from hookkeeper.adapters.dynamodb_consents import DynamoDBConsents
 from hookkeeper.adapters.dynamodb_cursor_key import DynamoDBCursorKey
 from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
@@ -39,6 +40,9 @@ def reach_of(settings: ApiSettings) -> Reach:
             subscriptions_table=settings.subscriptions_table,
             audit_table=settings.audit_table,
             notices_table=settings.notices_table,
+        ),
+        consents=DynamoDBConsents(
+            theirs, subscriptions_table=settings.subscriptions_table, audit_table=settings.audit_table
         ),
         health=DynamoDBHealth(
             theirs,

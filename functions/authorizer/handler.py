@@ -30,6 +30,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     if key is None or not key.usable(now):
         logger.info("key.refused", extra={"key_id": key.id if key else None})
         raise UnauthorizedError
+    access.used(key, now=now)
     allowed = {
         "Action": "execute-api:Invoke",
         "Effect": "Allow",
@@ -61,4 +62,6 @@ def _told(key: ApiKey) -> dict[str, str]:
     told = {"key_id": key.id, "kind": str(key.kind), "rights": " ".join(sorted(key.rights))}
     if key.tenant_id is not None and key.mode is not None:
         told |= {"tenant": key.tenant_id, "mode": str(key.mode)}
+    if key.application_id is not None:
+        told["application"] = key.application_id
     return told

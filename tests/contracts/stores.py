@@ -6,6 +6,7 @@ from typing import Any
 
 from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
 from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
+from hookkeeper.adapters.dynamodb_consents import DynamoDBConsents
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_notices import DynamoDBNotices
 from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBRoutes, DynamoDBSubscriptions
@@ -15,6 +16,7 @@ from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import (
     Access,
     Audit,
+    Consents,
     HealthStore,
     Notices,
     Recoveries,
@@ -28,6 +30,7 @@ from tests.contracts.conftest import AT_ONCE, Aws
 from tests.fakes import (
     FakeAccess,
     FakeAudit,
+    FakeConsents,
     FakeHealthStore,
     FakeNotices,
     FakeRecoveries,
@@ -48,6 +51,7 @@ class Stores:
     notices: Notices
     audit: Audit
     access: Access
+    consents: Consents
 
     def have(self, subscription: Subscription, health: Health | None = None) -> Standing:
         """A subscription as if it had been created so, with the 0th audit record."""
@@ -90,6 +94,7 @@ def over_fakes(world: World) -> Stores:
         notices=FakeNotices(world),
         audit=FakeAudit(world),
         access=FakeAccess(world),
+        consents=FakeConsents(world),
     )
 
 
@@ -114,4 +119,7 @@ def over_dynamodb(aws: Aws, client: Any = None) -> Stores:
         notices=DynamoDBNotices(client, notices_table=notices, backoff=AT_ONCE),
         audit=DynamoDBAudit(client, audit_table=audit),
         access=DynamoDBAccess(client, access_table=aws.table("Access"), backoff=AT_ONCE),
+        consents=DynamoDBConsents(
+            client, subscriptions_table=subscriptions, audit_table=audit, backoff=AT_ONCE
+        ),
     )

@@ -1,13 +1,13 @@
 """Tenants are made once; a key is found by its hash alone, and revoked for good."""
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
-from hookkeeper.domain.access import KeyKind, Right
+from hookkeeper.domain.access import OPERATORS, KeyKind, Right
 from hookkeeper.domain.tenancy import Mode
 
 from tests.builders import HOUR, NOW, a_tenant, an_api_key
 from tests.contracts.stores import Stores
-from tests.fakes import OPERATORS
 
 
 def test_a_tenant_is_created_once(stores: Stores) -> None:
@@ -61,3 +61,26 @@ def test_another_tenant_s_key_is_not_revoked(stores: Stores) -> None:
     assert not stores.access.revoke_key("other", an_api_key().id, now=NOW)
     assert not stores.access.revoke_key("acme", "key_unknown", now=NOW)
     assert stores.access.key_by_hash(an_api_key().sha256) == an_api_key()
+
+
+def test_applications_keys_are_listed_apart(stores: Stores) -> None:
+    theirs = an_api_key(7, kind=KeyKind.APP, tenant_id=None, mode=None, application_id="acme")
+    stores.access.put_key(theirs)
+    assert stores.access.keys_of("app:acme") == [theirs]
+    assert stores.access.keys_of("acme") == stores.access.keys_of(OPERATORS) == []
+    assert stores.access.revoke_key("app:acme", theirs.id, now=NOW)
+
+
+def test_a_key_s_use_is_remembered_once_an_hour(stores: Stores) -> None:
+    stores.access.put_key(an_api_key())
+
+    def told(after: timedelta) -> datetime | None:
+        key = stores.access.key_by_hash(an_api_key().sha256)
+        assert key is not None
+        stores.access.used(key, now=NOW + after)
+        (stored,) = stores.access.keys_of("acme")
+        return stored.last_used_at
+
+    assert told(timedelta(0)) == NOW
+    assert told(HOUR - timedelta(seconds=1)) == NOW
+    assert told(HOUR) == NOW + HOUR

@@ -23,6 +23,7 @@ from tests.fakes import (
     FakeAccess,
     FakeArchive,
     FakeAudit,
+    FakeConsents,
     FakeContacts,
     FakeEventItems,
     FakeHealthStore,
@@ -189,6 +190,7 @@ class Bench:
         world = self.world
         return type(self.module.reach)(
             subscriptions=FakeSubscriptions(world),
+            consents=FakeConsents(world),
             health=FakeHealthStore(world),
             recoveries=FakeRecoveries(world),
             lanes=FakeLanes(world),
@@ -227,6 +229,7 @@ class Bench:
         mode: Mode = Mode.LIVE,
         kind: KeyKind = KeyKind.LIVE,
         rights: frozenset[Right] = TENANT_RIGHTS,
+        application: str | None = None,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         raw: str | None = None,
@@ -256,6 +259,8 @@ class Bench:
                 "tenant": tenant,
                 "mode": str(mode),
             }
+        if application is not None:
+            context["authorizer"]["application"] = application
         return self.send(event, at=at)
 
     def as_operator(self, method: str, path: str, body: Any = None, **more: Any) -> Answer:

@@ -6,11 +6,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hookkeeper.domain.access import TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
+from hookkeeper.domain.access import APPLICATION_RIGHTS, TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.errors import DuplicateSubscriptionError, OwnFaultError
@@ -879,10 +879,91 @@ def test_a_tenants_key_speaks_for_itself_whatever_its_headers_say(bench: Bench) 
     assert answer.body["data"] == []
 
 
-def test_an_application_without_consent_gets_nothing(bench: Bench) -> None:
-    named = {"hookkeeper-tenant": "acme", "hookkeeper-mode": "live"}
-    answer = bench.ask("GET", "/v1/subscriptions", kind=KeyKind.APP, tenant="", headers=named)
-    assert answer.status == 403
+NAMED = {"hookkeeper-tenant": "acme", "hookkeeper-mode": "live"}
+
+
+def as_application(bench: Bench, method: str, path: str, body: Any = None, **more: Any) -> Answer:
+    headers = NAMED | more.pop("headers", {"if-match": "*"})
+    kind, rights = KeyKind.APP, more.pop("rights", APPLICATION_RIGHTS)
+    return bench.ask(
+        method, path, body, tenant="", kind=kind, rights=rights, application="erp", headers=headers, **more
+    )
+
+
+def consented(bench: Bench, *patterns: str, at: datetime = NOW) -> Answer:
+    bench.world.tenants["acme"] = a_tenant()
+    body = {"application_id": "erp", "event_types": list(patterns), "granted_by": "ada@acme.test"}
+    return bench.as_operator("POST", "/v1/consents", body, headers=NAMED, at=at)
+
+
+def test_t43_an_application_without_consent_gets_nothing(bench: Bench) -> None:
+    bench.world.tenants["acme"] = a_tenant()
+    without = as_application(bench, "GET", "/v1/subscriptions")
+    assert (without.status, without.code) == (403, "no_consent")
+    del bench.world.tenants["acme"]
+    assert as_application(bench, "GET", "/v1/subscriptions").text == without.text, "no tenant can be guessed"
+    assert as_application(bench, "POST", "/v1/subscriptions", CREATE).status == 403
+    assert bench.ask("GET", "/v1/subscriptions", tenant="", kind=KeyKind.APP).code == "tenant_required"
+
+
+def test_t43_an_application_subscribes_within_its_consent_alone(bench: Bench) -> None:
+    assert consented(bench, "invoice.*").status == 201
+    beyond = as_application(bench, "POST", "/v1/subscriptions", CREATE | {"event_types": ["*"]})
+    assert (beyond.status, beyond.code) == (403, "no_consent")
+    body = as_application(bench, "POST", "/v1/subscriptions", CREATE).body
+    assert body["application_id"] == "erp"
+    path = f"/v1/subscriptions/{body['id']}"
+    wider = as_application(bench, "PATCH", path, {"event_types": ["invoice.*", "order.made"]})
+    assert (wider.status, wider.code) == (403, "no_consent")
+    assert as_application(bench, "PATCH", path, {"event_types": ["invoice.paid"]}).status == 200
+
+
+def test_an_application_sees_its_own_subscriptions_alone(bench: Bench) -> None:
+    consented(bench, "*")
+    own = bench.world.add(a_subscription(key=a_key(1), application_id="erp"))
+    for number, application in ((2, None), (3, "other")):
+        bench.world.add(a_subscription(key=a_key(number), application_id=application))
+    listed = as_application(bench, "GET", "/v1/subscriptions").body["data"]
+    assert [each["id"] for each in listed] == [own.subscription_id]
+    assert as_application(bench, "GET", f"/v1/subscriptions/{own.subscription_id}").status == 200
+    for number in (2, 3):
+        bench.world.deliveries[a_delivery_key(1, a_key(number))] = a_delivered(
+            key=a_delivery_key(1, a_key(number))
+        )
+        routes = routes_of_one(
+            a_key(number).subscription_id, a_delivery_key(1, a_key(number)).delivery_id, "rec_9", "evt_9"
+        )
+        for name, (method, path, body) in routes.items():
+            expected = 403 if name == "event" else 404
+            query = {"event_id": "evt_1"} if name == "explain" else None
+            assert as_application(bench, method, path, body, query=query).status == expected, name
+
+
+def test_consent_withdrawn_shuts_the_application_out_and_suspends(bench: Bench) -> None:
+    consented(bench, "*")
+    key = bench.world.add(a_subscription(application_id="erp"))
+    gone = bench.as_operator("DELETE", "/v1/consents/erp", headers=NAMED, at=NOW + HOUR)
+    assert (gone.status, gone.body["withdrawn_at"]) == (200, "2026-12-01T13:00:00.000000Z")
+    assert as_application(bench, "GET", "/v1/subscriptions").code == "no_consent"
+    told = bench.ask("GET", f"/v1/subscriptions/{key.subscription_id}").body
+    assert (told["status"], told["disabled_reason"]) == ("suspended", "consent_withdrawn")
+    refused = bench.ask("POST", f"/v1/subscriptions/{key.subscription_id}/reenable")
+    assert (refused.status, refused.code) == (403, "no_consent")
+    listed = bench.as_operator("GET", "/v1/consents", headers=NAMED).body["data"]
+    assert [(each["application_id"], each["event_types"]) for each in listed] == [("erp", ["*"])]
+    assert bench.as_operator("DELETE", "/v1/consents/other", headers=NAMED).status == 404
+    assert bench.as_operator("DELETE", "/v1/consents/o.o", headers=NAMED).status == 404
+
+
+def test_applications_keys_are_made_listed_and_revoked(bench: Bench) -> None:
+    made = bench.as_operator("POST", "/v1/applications/erp/keys").body
+    assert made["key"].startswith("hk_app_")
+    assert (made["application_id"], made["mode"]) == ("erp", None)
+    listed = bench.as_operator("GET", "/v1/applications/erp/keys").body["data"]
+    assert [(each["id"], each["last4"]) for each in listed] == [(made["id"], made["key"][-4:])]
+    assert bench.as_operator("DELETE", f"/v1/applications/erp/keys/{made['id']}").status == 204
+    assert bench.as_operator("DELETE", "/v1/applications/other/keys/key_1").status == 404
+    assert bench.as_operator("POST", "/v1/applications/o.o/keys").status == 422
 
 
 def test_clients_are_let_into_the_callers_tenant_alone(bench: Bench) -> None:
@@ -1028,7 +1109,11 @@ def test_operators_create_tenants_and_keys_that_are_shown_once(bench: Bench) -> 
     assert bench.as_operator("DELETE", path).status == 204
     assert not bench.world.keys[key_hash(key["key"])].usable(NOW + timedelta(days=1))
     assert bench.as_operator("DELETE", "/v1/tenants/other/keys/key_1").status == 404
-    assert {record.action for record in bench.world.audit.values()} == {"key.created", "key.revoked"}
+    assert {record.action for record in bench.world.audit.values()} == {
+        "tenant.created",
+        "key.created",
+        "key.revoked",
+    }
     page = bench.as_operator("GET", "/v1/tenants", query={"limit": "1"}).body
     assert page["has_more"] is True
     rest = bench.as_operator("GET", "/v1/tenants", query={"limit": "1", "cursor": page["next_cursor"]}).body

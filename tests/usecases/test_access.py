@@ -4,10 +4,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hookkeeper.domain.access import TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
+from hookkeeper.domain.access import HOUSE, TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
 from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from hookkeeper.domain.tenancy import Mode
-from hookkeeper.usecases.access import NewKey, create_key, create_tenant, revoke_key
+from hookkeeper.usecases.access import NewKey, create_application_key, create_key, create_tenant, revoke_key
 
 from tests.builders import ACTOR, HOUR, NOW, a_scope, a_tenant
 from tests.fakes import FakeAccess, FakeAudit, FakeIds, World
@@ -79,7 +79,7 @@ def test_a_key_is_revoked_within_its_tenant_alone() -> None:
 
 def test_a_tenants_id_is_given_or_made_and_each_once() -> None:
     world = World()
-    given: dict[str, Any] = {"now": NOW, "access": FakeAccess(world), "ids": FakeIds(world)}
+    given: dict[str, Any] = {"actor": ACTOR, "now": NOW} | ports(world)
     assert create_tenant(" Acme ", tenant_id="acme", **given).name == "Acme"
     assert create_tenant("Other", **given).id.startswith("ten_")
     with pytest.raises(ConflictError):
@@ -87,6 +87,25 @@ def test_a_tenants_id_is_given_or_made_and_each_once() -> None:
     for bad in ("", " ", "x" * 201):
         with pytest.raises(InvalidInputError):
             create_tenant(bad, **given)
+    with pytest.raises(ConflictError):
+        create_tenant("Ours", tenant_id="hookkeeper", **given)
     for bad in ("a#b", "*", "a.b", ""):
         with pytest.raises(InvalidInputError):
             create_tenant("x", tenant_id=bad, **given)
+
+
+def test_an_applications_key_is_listed_apart_and_emits_nothing() -> None:
+    world = a_world()
+    given: dict[str, Any] = {"entropy": bytes(range(32)), "actor": ACTOR, "now": NOW} | ports(world)
+    new = create_application_key("erp", **given)
+    assert new.text.startswith("hk_app_")
+    assert (new.key.application_id, new.key.tenant_id, new.key.mode) == ("erp", None, None)
+    assert Right.EVENTS_WRITE not in new.key.rights
+    assert FakeAccess(world).keys_of("app:erp") == [new.key]
+    with pytest.raises(InvalidInputError):
+        create_application_key("erp", rights=[Right.EVENTS_WRITE], **given)
+    with pytest.raises(InvalidInputError):
+        create_application_key("a#b", **given)
+    revoke_key("app:erp", new.key.id, actor=ACTOR, now=NOW, **ports(world))
+    assert not world.keys[new.key.sha256].usable(NOW)
+    assert {record.scope for record in world.audit.values()} == {HOUSE}

@@ -31,7 +31,7 @@ from tests.builders import (
     an_event_item,
     an_owed,
 )
-from tests.fakes import FakeAudit, FakeEventItems, FakeLedger, FakeSubscriptions, World
+from tests.fakes import FakeAudit, FakeConsents, FakeEventItems, FakeLedger, FakeSubscriptions, World
 
 EVENT = an_event().id
 
@@ -61,6 +61,7 @@ def explained(world: World, event_id: str = EVENT, *, now: Any = NOW) -> Explana
         events=FakeEventItems(world),
         ledger=FakeLedger(world),
         audit=FakeAudit(world),
+        consents=FakeConsents(world),
     )
 
 

@@ -21,7 +21,7 @@ from tests.builders import (
     a_subscription,
     a_suspended_subscription,
 )
-from tests.fakes import FakeSubscriptions, FakeWorkflow, World
+from tests.fakes import FakeConsents, FakeSubscriptions, FakeWorkflow, World
 
 
 def a_world(**health: Any) -> World:
@@ -36,6 +36,7 @@ def asked(world: World, **changes: Any) -> Reenabling:
         "now": NOW,
         "config": RuntimeConfig(),
         "subscriptions": FakeSubscriptions(world),
+        "consents": FakeConsents(world),
         "workflow": FakeWorkflow(world),
     }
     return reenable(a_key(), **(given | changes))

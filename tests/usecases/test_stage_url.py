@@ -47,6 +47,7 @@ from tests.builders import (
     an_answer,
 )
 from tests.fakes import (
+    FakeConsents,
     FakeContacts,
     FakeHosts,
     FakeIds,
@@ -57,7 +58,7 @@ from tests.fakes import (
     World,
 )
 from tests.functions.api_bench import FakeRates
-from tests.model.product import DOWN, WELL, Product
+from tests.model.product import DOWN, WELL, KilledError, Product
 
 OLD = "https://old.customer-test.com/in"
 NEW = "https://new.customer-test.com/in"
@@ -351,7 +352,8 @@ def test_the_sweep_drops_it() -> None:
     product = Product()
     key = product.subscribe(endpoint_url=OLD)
     staged(product.world)
-    product.run(DAY + 2 * MINUTE)
+    product.world.now += DAY
+    product.sweep()
     assert product.present(key).pending_endpoint_url is None
 
 
@@ -442,6 +444,7 @@ def test_a_swap_while_suspended_counts_as_the_probe(*, asked: bool | None, probe
             now=NOW + HOUR,
             config=RuntimeConfig(),
             subscriptions=FakeSubscriptions(world),
+            consents=FakeConsents(world),
             workflow=FakeWorkflow(world),
         ).probe
 
@@ -473,10 +476,10 @@ def test_story_12_what_was_missed_while_suspended_reaches_the_new_endpoint() -> 
     assert product.present(key).endpoint_url == NEW
     product.endpoint(key).answer = lambda _: WELL
     product.run(10 * MINUTE)
-    assert not product.endpoint(key).accepted, "suspended it stays"
+    assert not +product.endpoint(key).accepted, "suspended it stays"
     product.reenable(key)
     product.run(2 * HOUR)
-    assert dict(product.endpoint(key).accepted) == dict.fromkeys(product.emitted, 1)
+    assert dict(+product.endpoint(key).accepted) == dict.fromkeys(product.emitted, 1)
     assert {request.url for request in product.world.requests[-20:]} == {NEW}
 
 
@@ -486,17 +489,17 @@ def test_nothing_is_lost_over_swaps_whatever_is_killed(seed: int) -> None:
     key = product.subscribe(endpoint_url=OLD)
     rng = product.random
     for step in range(40):
-        product.kill_chance = 0.01
+        product.arrange(rng.randint(1, 60), product.kill)
         product.emit()
         product.endpoint(key).answer = lambda _: DOWN if rng.random() < 0.7 else WELL
         product.run(timedelta(seconds=rng.choice([1, 20, 120, 900])))
         if rng.random() < 0.1:
-            product.guarded(lambda: product.pause(key))
+            product.pause(key)
         if rng.random() < 0.1:
             product.reenable(key)
         if rng.random() < 0.3:
             swap(product, f"{NEW}/{step}", f"token {step}")
-    product.kill_chance = 0.0
+    product.arranged.clear()
     product.endpoint(key).answer = lambda _: WELL
     product.run(6 * HOUR)
     for _ in range(3):
@@ -504,6 +507,14 @@ def test_nothing_is_lost_over_swaps_whatever_is_killed(seed: int) -> None:
         product.reenable(key)
         product.run(3 * HOUR)
     assert [event_id for event_id in product.emitted if not product.endpoint(key).accepted[event_id]] == []
+
+
+def swap(product: Product, url: str, token: str) -> None:
+    with suppress(KilledError):
+        staged(product.world, url, token=token)
+    if product.present(a_key()).token_hash == token_hash(token):
+        with suppress(KilledError):
+            verified(product.world, token, now=product.now)
 
 
 def test_a_swap_whose_answer_was_lost_is_known_as_ones_own() -> None:
@@ -524,9 +535,3 @@ def test_a_swap_whose_answer_was_lost_is_known_as_ones_own() -> None:
     world.after_call = None
     assert verified(world).endpoint_url == NEW
     assert len(world.notices_of(NoticeKind.URL_CHANGED)) == 1
-
-
-def swap(product: Product, url: str, token: str) -> None:
-    product.guarded(lambda: staged(product.world, url, token=token))
-    if product.present(a_key()).token_hash == token_hash(token):
-        product.guarded(lambda: verified(product.world, token, now=product.now))

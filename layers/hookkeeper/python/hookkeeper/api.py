@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from hookkeeper.domain.access import ApiKey, Right, Tenant
 from hookkeeper.domain.audit import AuditRecord
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane
 from hookkeeper.domain.errors import InvalidInputError
 from hookkeeper.domain.health import Health
@@ -218,6 +219,29 @@ class KeyIn(Shape):
     expires_at: Moment | None = None
 
 
+class ApplicationKeyIn(Shape):
+    """POST /v1/applications/{id}/keys."""
+
+    scopes: Annotated[
+        list[Annotated[Right, Field(strict=False)]] | None,
+        Field(description="All that an application may have, if absent."),
+    ] = None
+    expires_at: Moment | None = None
+
+
+class ConsentIn(Shape):
+    """POST /v1/consents: granted again while it is in force, it changes the event types."""
+
+    application_id: Annotated[str, Field(examples=["erp_sync"])]
+    event_types: Annotated[
+        list[str],
+        Field(description="What it may receive: 1 to 64 patterns.", examples=[["invoice.*"]]),
+    ]
+    granted_by: Annotated[
+        str, Field(description="Who, at the tenant, has granted it.", examples=["ada@example.com"])
+    ] = ""
+
+
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -306,7 +330,7 @@ class SubscriptionOut(Shape):
     id: str
     tenant_id: str
     mode: Mode
-    application_id: str | None = None
+    application_id: Annotated[str | None, Field(description="The application that holds it, if one does.")]
     resource_id: str | None
     endpoint_url: str
     pending_endpoint_url: Annotated[
@@ -389,6 +413,7 @@ def _subscription_fields(subscription: Subscription, profile: Profile, now: date
         "id": subscription.id,
         "tenant_id": subscription.scope.tenant_id,
         "mode": subscription.scope.mode,
+        "application_id": subscription.application_id,
         "resource_id": subscription.resource_id,
         "endpoint_url": subscription.endpoint_url,
         "pending_endpoint_url": subscription.pending_endpoint_url,
@@ -673,12 +698,14 @@ class KeyOut(Shape):
     """A key as it is listed: its last four characters alone."""
 
     id: str
-    mode: Mode | None
+    mode: Annotated[Mode | None, Field(description="Null for an application's key.")]
+    application_id: str | None
     scopes: list[Right]
     last4: str
     created_at: Moment
     expires_at: Moment | None
     revoked_at: Moment | None
+    last_used_at: Annotated[Moment | None, Field(description="Coarse: up to an hour old.")]
 
     @classmethod
     def of(cls, key: ApiKey) -> "KeyOut":
@@ -699,12 +726,34 @@ def _key_fields(key: ApiKey) -> dict[str, Any]:
     return {
         "id": key.id,
         "mode": key.mode,
+        "application_id": key.application_id,
         "scopes": sorted(key.rights),
         "last4": key.last4,
         "created_at": key.created_at,
         "expires_at": key.expires_at,
         "revoked_at": key.revoked_at,
+        "last_used_at": key.last_used_at,
     }
+
+
+class ConsentOut(Shape):
+    """What a tenant lets an application receive. Nothing from before a grant is ever handed over."""
+
+    application_id: str
+    event_types: list[str]
+    granted_by: str
+    granted_at: Moment
+    withdrawn_at: Moment | None
+
+    @classmethod
+    def of(cls, consent: Consent) -> "ConsentOut":
+        return cls(
+            application_id=consent.application_id,
+            event_types=list(consent.event_types),
+            granted_by=consent.granted_by,
+            granted_at=consent.granted_at,
+            withdrawn_at=consent.withdrawn_at,
+        )
 
 
 class PortalSessionOut(Shape):

@@ -14,6 +14,7 @@ from hookkeeper.domain.access import ApiKey, Tenant
 from hookkeeper.domain.audit import AuditRecord
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.delivery import Delivery, Owed, Parcel
 from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventItem, RoutePage
 from hookkeeper.domain.fuse import FuseState
@@ -109,6 +110,17 @@ class Subscriptions(Protocol):
 
     def expired_tokens(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
         """Subscriptions whose awaited challenge has ended, across tenants (sweep alone)."""
+
+
+class Consents(Protocol):
+    """What a tenant lets applications receive; reads are consistent."""
+
+    def get(self, scope: Scope, application_id: str) -> Consent | None: ...
+    def of(self, scope: Scope) -> Sequence[Consent]:
+        """A tenant's, withdrawn ones too, in order of application."""
+
+    def put(self, consent: Consent, audit: AuditRecord) -> bool:
+        """Over the one of the version before (or none), with its audit record. False where another came."""
 
 
 class Routes(Protocol):
@@ -208,6 +220,7 @@ class Readings:
     standings: Mapping[SubscriptionKey, Standing]
     deliveries: Mapping[DeliveryKey, Delivery]
     unread: frozenset[DeliveryKey] = frozenset()
+    consents: Mapping[SubscriptionKey, Consent] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +265,10 @@ class Settled:
 
 class Ledger(Protocol):
     def read_batch(self, keys: Sequence[DeliveryKey]) -> Readings:
-        """One consistent batch read of subscriptions, health and ledger records (at most 25 keys)."""
+        """One consistent batch read of subscriptions, health and ledger records (at most 25 keys).
+
+        Where an application's are among them, one more of the consents they are held by.
+        """
 
     def read(self, keys: Sequence[DeliveryKey]) -> Mapping[DeliveryKey, Delivery]:
         """Consistent; absent keys are not in the answer. Raises OwnFaultError where anything stays unread."""
@@ -470,8 +486,12 @@ class Access(Protocol):
     def tenants(self, *, limit: int, after: str | None = None) -> Sequence[Tenant]: ...
     def put_key(self, key: ApiKey) -> None: ...
     def key_by_hash(self, sha256: str) -> ApiKey | None: ...
-    def keys_of(self, tenant_id: str) -> Sequence[ApiKey]: ...
-    def revoke_key(self, tenant_id: str, key_id: str, *, now: datetime) -> bool: ...
+    def keys_of(self, owner: str) -> Sequence[ApiKey]:
+        """Those of a tenant, an application or the operators, as `ApiKey.owner` names them."""
+
+    def revoke_key(self, owner: str, key_id: str, *, now: datetime) -> bool: ...
+    def used(self, key: ApiKey, *, now: datetime) -> None:
+        """Remember that the key was used, at most once an hour."""
 
 
 class Sessions(Protocol):

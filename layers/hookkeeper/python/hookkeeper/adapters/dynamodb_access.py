@@ -1,7 +1,7 @@
 """Tenants and API keys, in the Access table: the one whose keys begin with no tenant."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -20,11 +20,11 @@ from hookkeeper.adapters.dynamodb_expressions import Expression, update_item
 from hookkeeper.adapters.dynamodb_records import record, restored
 from hookkeeper.domain.access import ApiKey, Tenant
 
-OPERATORS = "*"
-"""Where the operators' keys are listed, which have no tenant; no tenant can be called so."""
-
 MAX_KEYS = 1000
-"""How many of a tenant's keys are listed."""
+"""How many keys of one owner are listed."""
+
+USE_TOLD_AFTER = timedelta(hours=1)
+"""How old `last_used_at` may grow: one write a key and hour."""
 
 _TENANTS = "tenants"
 
@@ -62,21 +62,28 @@ class DynamoDBAccess:
         return sorted((restored(Tenant, decoded(item)) for item in items), key=lambda tenant: tenant.id)
 
     def put_key(self, key: ApiKey) -> None:
-        index = {"list_pk": _keys_of(key.tenant_id or OPERATORS), "list_sk": key.id}
+        index = {"list_pk": _keys_of(key.owner), "list_sk": key.id}
         self._client.put_item(TableName=self._table, Item=_key_key(key.sha256) | encoded(record(key) | index))
 
     def key_by_hash(self, sha256: str) -> ApiKey | None:
         item = self._item(_key_key(sha256))
         return restored(ApiKey, decoded(item)) if item else None
 
-    def keys_of(self, tenant_id: str) -> Sequence[ApiKey]:
-        keys = listed_keys(self._client, self._table, listing=_keys_of(tenant_id), limit=MAX_KEYS)
+    def keys_of(self, owner: str) -> Sequence[ApiKey]:
+        keys = listed_keys(self._client, self._table, listing=_keys_of(owner), limit=MAX_KEYS)
         items = read_all(self._client, self._table, keys, self._backoff)
         return sorted((restored(ApiKey, decoded(item)) for item in items), key=lambda key: key.id)
 
-    def revoke_key(self, tenant_id: str, key_id: str, *, now: datetime) -> bool:
-        """False where the tenant has no such key; revoked again, it keeps its first moment."""
-        key = next((key for key in self.keys_of(tenant_id) if key.id == key_id), None)
+    def used(self, key: ApiKey, *, now: datetime) -> None:
+        if key.last_used_at is not None and now - key.last_used_at < USE_TOLD_AFTER:
+            return
+        expression = Expression()
+        expression.put("last_used_at", now)
+        update_item(self._client, self._table, _key_key(key.sha256), expression, self._backoff)
+
+    def revoke_key(self, owner: str, key_id: str, *, now: datetime) -> bool:
+        """False where the owner has no such key; revoked again, it keeps its first moment."""
+        key = next((key for key in self.keys_of(owner) if key.id == key_id), None)
         if key is None:
             return False
         expression = Expression()
@@ -97,5 +104,5 @@ def _key_key(sha256: str) -> Item:
     return encoded({"pk": f"key#{sha256}", "sk": "key"})
 
 
-def _keys_of(tenant_id: str) -> str:
-    return f"keys#{tenant_id}"
+def _keys_of(owner: str) -> str:
+    return f"keys#{owner}"

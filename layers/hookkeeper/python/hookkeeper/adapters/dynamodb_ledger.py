@@ -34,6 +34,7 @@ from hookkeeper.adapters.dynamodb import (
     scope_of,
     unpacked,
 )
+from hookkeeper.adapters.dynamodb_consents import consent_from, consent_key
 from hookkeeper.adapters.dynamodb_due import read_all
 from hookkeeper.adapters.dynamodb_expressions import (
     Expression,
@@ -59,6 +60,7 @@ from hookkeeper.domain.delivery import (
     Owed,
     shard_of,
 )
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.errors import OwnFaultError
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import Cursor
@@ -103,17 +105,32 @@ class DynamoDBLedger:
         parts = {_place(item): item for item in found[self._subscriptions]}
         lacking = {_place(item_key) for keys_left in left.values() for item_key in keys_left}
         torn = {key for key in subscriptions if not _whole(key, parts, lacking)}
+        standings = {
+            key: _standing(key, parts)
+            for key in subscriptions
+            if key not in torn and _place(core_key(key)) in parts
+        }
         return Readings(
-            standings={
-                key: _standing(key, parts)
-                for key in subscriptions
-                if key not in torn and _place(core_key(key)) in parts
-            },
+            standings=standings,
+            consents=self._consents(standings),
             deliveries=_deliveries(distinct, found[self._table]),
             unread=frozenset(
                 key for key in distinct if key.subscription in torn or _place(_ledger_key(key)) in lacking
             ),
         )
+
+    def _consents(self, standings: Mapping[SubscriptionKey, Standing]) -> dict[SubscriptionKey, Consent]:
+        holders = {
+            key: (key.scope, application_id)
+            for key, standing in standings.items()
+            if (application_id := standing.subscription.application_id) is not None
+        }
+        wanted = [consent_key(*holder) for holder in dict.fromkeys(holders.values())]
+        if not wanted:
+            return {}
+        found = map(consent_from, read_all(self._client, self._subscriptions, wanted, self._backoff))
+        consents = {(consent.scope, consent.application_id): consent for consent in found}
+        return {key: consents[holder] for key, holder in holders.items() if holder in consents}
 
     def read(self, keys: Sequence[DeliveryKey]) -> Mapping[DeliveryKey, Delivery]:
         distinct = list(dict.fromkeys(keys))

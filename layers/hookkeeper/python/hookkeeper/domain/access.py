@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from hookkeeper.domain.tenancy import Mode
+from hookkeeper.domain.tenancy import Mode, Scope
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KEY = re.compile(r"hk_(live|test|app|op)_[0-9A-Za-z]{38}", re.ASCII)
@@ -27,6 +27,13 @@ class Right(StrEnum):
 
 
 TENANT_RIGHTS = frozenset(Right) - {Right.OPERATE}
+APPLICATION_RIGHTS = TENANT_RIGHTS - {Right.EVENTS_WRITE}
+
+OPERATORS = "*"
+"""Whose keys the operators' are; no tenant can be called so."""
+
+HOUSE = Scope("hookkeeper", Mode.LIVE)
+"""Where what belongs to no tenant is audited: applications' keys, tenants, the catalogue."""
 
 
 class KeyKind(StrEnum):
@@ -47,7 +54,11 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key as stored: its hash, never itself. `tenant_id` and `mode` are None on operator keys."""
+    """A key as stored: its hash, never itself.
+
+    `tenant_id` and `mode` are None on operators' and applications' keys; those of an application name it.
+    `last_used_at` is coarse: up to an hour old.
+    """
 
     id: str
     sha256: str
@@ -59,9 +70,22 @@ class ApiKey:
     mode: Mode | None = None
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    application_id: str | None = None
+    last_used_at: datetime | None = None
+
+    @property
+    def owner(self) -> str:
+        """A tenant's id, `app:<application id>`, or OPERATORS."""
+        if self.application_id is not None:
+            return application_owner(self.application_id)
+        return self.tenant_id or OPERATORS
 
     def usable(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+def application_owner(application_id: str) -> str:
+    return f"app:{application_id}"
 
 
 def key_text(kind: KeyKind, entropy: bytes) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from hookkeeper.domain.consent import Consent, may_receive
 from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Delivery, DeliveryStatus, Lane, Parcel
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.recovery import SEND_GRACE
@@ -54,15 +55,21 @@ def judge(
     subscription: Subscription | None,
     health: Health | None,
     delivery: Delivery | None,
+    consent: Consent | None = None,
     now: datetime,
 ) -> Judged:
     """The verdict on one message, from one consistent reading of subscription, health and ledger.
+
+    `consent` is read for an application's subscription alone.
 
     A replay of what is over is made at once or not at all: only an attempt makes it owed again.
     """
     if subscription is None or health is None or _is_duplicate(parcel, delivery, now):
         return Judged(Arrival.DROP)
-    judged = _judged(parcel, subscription, health, delivery, now)
+    consented = may_receive(
+        subscription.application_id, consent, event_type=parcel.event_type, archived_at=parcel.archived_at
+    )
+    judged = _judged(parcel, subscription, health, delivery, now) if consented else Judged(Arrival.DISCARD)
     if delivery is None or not delivery.final:
         return judged
     if judged.arrival is Arrival.TRIAL:

@@ -7,6 +7,7 @@ HookkeeperError
 ├── ConflictError            it stands in the way of what exists           409
 │   ├── DuplicateSubscriptionError
 │   └── IllegalTransitionError
+├── NotAllowedError          consent does not reach so far                 403
 ├── StaleVersionError        If-Match names an older version               412
 ├── LimitedError             too often within the hour                     429
 └── OwnFaultError            ours: KMS, a table, the resolver; never an endpoint's outcome
@@ -64,6 +65,12 @@ class IllegalTransitionError(ConflictError):
         super().__init__(f"{subscription_id} is {status}; {allowed}")
         self.subscription_id = subscription_id
         self.status = status
+
+
+class NotAllowedError(HookkeeperError):
+    """An application asks for more than its tenant has granted."""
+
+    code = "no_consent"
 
 
 class StaleVersionError(HookkeeperError):

@@ -80,7 +80,8 @@ class Subscription:
     itself there. `first_active_at` is the moment from which events are owed at all. `token_hash` is the
     awaited challenge's SHA-256, `token_expires_at` its end; the endpoint that must echo it is `awaited_url`.
     `pending_endpoint_url` is staged beside an endpoint that goes on receiving; `verified_at` is when the
-    present endpoint echoed.
+    present endpoint echoed. `application_id` is whose it is where a tenant's consent lets an application
+    hold it.
     """
 
     key: SubscriptionKey
@@ -105,6 +106,7 @@ class Subscription:
     token_expires_at: datetime | None = None
     pending_endpoint_url: str | None = None
     verified_at: datetime | None = None
+    application_id: str | None = None
     writer: str = ""
 
     @property

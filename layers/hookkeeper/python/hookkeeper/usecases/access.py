@@ -1,10 +1,12 @@
 """Let tenants in: create them, give them keys, take keys away."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hookkeeper.domain.access import (
+    APPLICATION_RIGHTS,
+    HOUSE,
     TENANT_RIGHTS,
     ApiKey,
     KeyKind,
@@ -30,7 +32,14 @@ class NewKey:
 
 
 def create_tenant(
-    name: str, *, tenant_id: str | None = None, now: datetime, access: Access, ids: Ids
+    name: str,
+    *,
+    tenant_id: str | None = None,
+    actor: Actor,
+    now: datetime,
+    access: Access,
+    audit: Audit,
+    ids: Ids,
 ) -> Tenant:
     """Raises InvalidInputError (`invalid_id`, `invalid_name`), or ConflictError where the id is taken."""
     if not 1 <= len(name.strip()) <= MAX_NAME_CHARACTERS:
@@ -38,8 +47,9 @@ def create_tenant(
         raise InvalidInputError(detail, code="invalid_name", pointer="/name")
     wanted = ids.new("ten") if tenant_id is None else checked_id(tenant_id, field="id")
     tenant = Tenant(id=wanted, name=name.strip(), created_at=now)
-    if not access.create_tenant(tenant):
+    if tenant.id == HOUSE.tenant_id or not access.create_tenant(tenant):
         raise ConflictError(f"there is a tenant {tenant.id} already")
+    audit.put(_house_record("tenant.created", tenant.id, actor, now, ids))
     return tenant
 
 
@@ -62,13 +72,56 @@ def create_key(
     """
     if access.tenant(tenant_id) is None:
         raise NotFoundError("tenant", tenant_id)
-    granted = TENANT_RIGHTS if rights is None else frozenset(rights)
-    if not granted or not granted <= TENANT_RIGHTS:
-        known = ", ".join(sorted(TENANT_RIGHTS))
+    kind = KeyKind.LIVE if mode is Mode.LIVE else KeyKind.TEST
+    new = _new_key(kind, rights, TENANT_RIGHTS, expires_at, entropy, now, ids)
+    return _kept(replace(new.key, tenant_id=tenant_id, mode=mode), new.text, actor, now, access, audit, ids)
+
+
+def create_application_key(
+    application_id: str,
+    *,
+    rights: Collection[Right] | None = None,
+    expires_at: datetime | None = None,
+    entropy: bytes,
+    actor: Actor,
+    now: datetime,
+    access: Access,
+    audit: Audit,
+    ids: Ids,
+) -> NewKey:
+    """A key of an application, good for the tenants that give it their consent. Raises as `create_key`."""
+    checked_id(application_id, field="application_id")
+    new = _new_key(KeyKind.APP, rights, APPLICATION_RIGHTS, expires_at, entropy, now, ids)
+    key = replace(new.key, application_id=application_id)
+    return _kept(key, new.text, actor, now, access, audit, ids)
+
+
+def revoke_key(
+    owner: str, key_id: str, *, actor: Actor, now: datetime, access: Access, audit: Audit, ids: Ids
+) -> None:
+    """The key is dead within a minute. Raises NotFoundError where the owner has no such key."""
+    key = next((key for key in access.keys_of(owner) if key.id == key_id), None)
+    if key is None or not access.revoke_key(owner, key_id, now=now):
+        raise NotFoundError("key", key_id)
+    if key.revoked_at is None:
+        audit.put(_record("key.revoked", key, actor, now, ids, after={"revoked_at": now.isoformat()}))
+
+
+def _new_key(
+    kind: KeyKind,
+    rights: Collection[Right] | None,
+    grantable: frozenset[Right],
+    expires_at: datetime | None,
+    entropy: bytes,
+    now: datetime,
+    ids: Ids,
+) -> NewKey:
+    granted = grantable if rights is None else frozenset(rights)
+    if not granted or not granted <= grantable:
+        known = ", ".join(sorted(grantable))
         raise InvalidInputError(f"one or more of {known}", code="invalid_scope", pointer="/scopes")
     if expires_at is not None and expires_at <= now:
         raise InvalidInputError("in the past", code="invalid_time", pointer="/expires_at")
-    kind = KeyKind.LIVE if mode is Mode.LIVE else KeyKind.TEST
     text = key_text(kind, entropy)
     key = ApiKey(
         id=ids.new("key"),
@@ -77,37 +130,29 @@ def create_key(
         rights=granted,
         created_at=now,
         last4=text[-4:],
-        tenant_id=tenant_id,
-        mode=mode,
         expires_at=expires_at,
     )
-    access.put_key(key)
-    audit.put(_record("key.created", key, actor, now, ids, after={"scopes": ", ".join(sorted(granted))}))
     return NewKey(key, text)
 
 
-def revoke_key(
-    tenant_id: str, key_id: str, *, actor: Actor, now: datetime, access: Access, audit: Audit, ids: Ids
-) -> None:
-    """The key is dead within a minute. Raises NotFoundError where the tenant has no such key."""
-    key = next((key for key in access.keys_of(tenant_id) if key.id == key_id), None)
-    if key is None or not access.revoke_key(tenant_id, key_id, now=now):
-        raise NotFoundError("key", key_id)
-    if key.revoked_at is None:
-        audit.put(_record("key.revoked", key, actor, now, ids, after={"revoked_at": now.isoformat()}))
+def _kept(
+    key: ApiKey, text: str, actor: Actor, now: datetime, access: Access, audit: Audit, ids: Ids
+) -> NewKey:
+    access.put_key(key)
+    scopes = ", ".join(sorted(key.rights))
+    audit.put(_record("key.created", key, actor, now, ids, after={"scopes": scopes}))
+    return NewKey(key, text)
 
 
 def _record(
     action: str, key: ApiKey, actor: Actor, now: datetime, ids: Ids, *, after: dict[str, str]
 ) -> AuditRecord:
-    if key.tenant_id is None or key.mode is None:
-        raise ValueError(f"{key.id} is no tenant's key")
-    return AuditRecord(
-        scope=Scope(key.tenant_id, key.mode),
-        id=ids.new("aud"),
-        at=now,
-        action=action,
-        actor=actor,
-        subject=key.id,
-        after=after,
-    )
+    record = _house_record(action, key.id, actor, now, ids)
+    scope = HOUSE
+    if key.tenant_id is not None and key.mode is not None:
+        scope = Scope(key.tenant_id, key.mode)
+    return replace(record, scope=scope, after=after, detail=key.application_id or "")
+
+
+def _house_record(action: str, subject: str, actor: Actor, now: datetime, ids: Ids) -> AuditRecord:
+    return AuditRecord(scope=HOUSE, id=ids.new("aud"), at=now, action=action, actor=actor, subject=subject)

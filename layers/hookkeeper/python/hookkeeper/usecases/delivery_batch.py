@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from hookkeeper.domain.arrival import Arrival
 from hookkeeper.domain.config import Margins, RuntimeConfig
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane, Parcel
 from hookkeeper.domain.health import Health, Policy
 from hookkeeper.domain.outcome import Answer, Outcome
@@ -127,6 +128,7 @@ class Batch:
     cases: Sequence[Case]
     standings: dict[SubscriptionKey, Standing]
     unread: frozenset[DeliveryKey]
+    consents: Mapping[SubscriptionKey, Consent]
     now: datetime
     config: RuntimeConfig
     margins: Margins
@@ -151,6 +153,7 @@ class Batch:
             cases=[Case(parcel, readings.deliveries.get(parcel.key)) for parcel in parcels],
             standings=dict(readings.standings),
             unread=readings.unread,
+            consents=readings.consents,
             now=now,
             config=config,
             margins=margins,

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import Margins, RuntimeConfig
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.event import checked_patterns
 from hookkeeper.domain.subscription import FilterChange, Profile, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
@@ -64,8 +65,11 @@ def edit_subscription(
     subscriptions: Subscriptions,
     ids: Ids,
     staging: Staging | None = None,
+    consent: Consent | None = None,
 ) -> Edited:
     """Make the changes over that `version` (None: over whatever stands); `staging` serves an endpoint_url.
+
+    `consent` is that of the application which asks: NotAllowedError where it wants more than was granted.
 
     Raises NotFoundError, InvalidInputError, IllegalTransitionError for a revoked subscription,
     StaleVersionError where `version` is not the present one (any more); and for an endpoint_url
@@ -74,6 +78,8 @@ def edit_subscription(
     before, profile = editable(key, version=version, subscriptions=subscriptions)
     after = _changed(before, changes, config)
     described = _described(profile, changes)
+    if consent is not None and after.event_types != before.event_types:
+        consent.check(after.event_types)
     if changes.endpoint_url is not None and staging is not None:
         after = with_staged_url(after, changes.endpoint_url, now=now, staging=staging)
     history = _filter_changes(before, after, now, margins, subscriptions)

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.consent import may_receive
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Owed
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
 from hookkeeper.domain.event import EventItem, checked_event_id, matches
@@ -14,7 +15,7 @@ from hookkeeper.domain.moment import rfc3339
 from hookkeeper.domain.recovery import Window
 from hookkeeper.domain.subscription import Status, Subscription, matched_since
 from hookkeeper.domain.tenancy import DeliveryKey, SubscriptionKey
-from hookkeeper.ports import Audit, EventItems, Ledger, Standing, Subscriptions
+from hookkeeper.ports import Audit, Consents, EventItems, Ledger, Standing, Subscriptions
 
 End = tuple[str, "Waits", datetime | None]
 """Where a delivery is in words, what it waits for, and until when."""
@@ -69,6 +70,7 @@ def explain(
     events: EventItems,
     ledger: Ledger,
     audit: Audit,
+    consents: Consents,
 ) -> Explanation:
     """What became of the event here. Raises NotFoundError where there is no such subscription."""
     standing = subscriptions.standing(key)
@@ -86,7 +88,7 @@ def explain(
     )
     delivery_key = DeliveryKey(key, item.id)
     delivery = ledger.read([delivery_key]).get(delivery_key)
-    matched = _matched(standing.subscription, item, subscriptions, audit)
+    matched = _matched(standing.subscription, item, subscriptions, audit, consents)
     findings = [archived, matched, *_attempts(delivery)]
     if delivery is None and not matched.ok:
         return _ended(event_id, findings)
@@ -110,10 +112,14 @@ def _item(key: SubscriptionKey, event_id: str, events: EventItems) -> EventItem 
 
 
 def _matched(
-    subscription: Subscription, item: EventItem, subscriptions: Subscriptions, audit: Audit
+    subscription: Subscription,
+    item: EventItem,
+    subscriptions: Subscriptions,
+    audit: Audit,
+    consents: Consents,
 ) -> Finding:
     """Whether the subscription is owed the event, or the first clause that says no."""
-    refusal = _refusal(subscription, item, subscriptions)
+    refusal = _without_consent(subscription, item, consents) or _refusal(subscription, item, subscriptions)
     if refusal is not None:
         return Finding(step="matched", ok=False, detail=refusal)
     then = _status_then(subscription, item, audit)
@@ -140,6 +146,16 @@ def _refusal(subscription: Subscription, item: EventItem, subscriptions: Subscri
         archived_at=item.archived_at,
     )
     return None if held else "type: the event types in force when it was archived did not match"
+
+
+def _without_consent(subscription: Subscription, item: EventItem, consents: Consents) -> str | None:
+    application_id = subscription.application_id
+    if application_id is None:
+        return None
+    consent = consents.get(subscription.scope, application_id)
+    if may_receive(application_id, consent, event_type=item.type, archived_at=item.archived_at):
+        return None
+    return f"consent: the tenant's consent to {application_id} does not cover it"
 
 
 def _status_then(subscription: Subscription, item: EventItem, audit: Audit) -> str | None:

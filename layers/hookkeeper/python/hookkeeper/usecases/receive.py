@@ -46,6 +46,7 @@ def _arrival(batch: Batch, case: Case) -> Arrival:
         subscription=standing.subscription if standing else None,
         health=standing.health if standing else None,
         delivery=case.delivery,
+        consent=batch.consents.get(case.subscription_key),
         now=batch.now,
     )
     if judged.arrival is Arrival.TRIAL and not take_trial(batch, case):

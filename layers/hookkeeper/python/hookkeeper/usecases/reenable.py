@@ -5,11 +5,11 @@ from datetime import datetime
 
 from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import RuntimeConfig
-from hookkeeper.domain.errors import NotFoundError
+from hookkeeper.domain.errors import NotAllowedError, NotFoundError
 from hookkeeper.domain.recovery import RecoveryKind, RecoveryLock
 from hookkeeper.domain.subscription import Subscription, Trigger, next_status
 from hookkeeper.domain.tenancy import SubscriptionKey
-from hookkeeper.ports import Subscriptions, Workflow
+from hookkeeper.ports import Consents, Subscriptions, Workflow
 
 SAME_START_SECONDS = 60
 """Two clicks within a minute are one execution; later ones meet the recovery's lock."""
@@ -34,19 +34,22 @@ def reenable(
     now: datetime,
     config: RuntimeConfig,
     subscriptions: Subscriptions,
+    consents: Consents,
     workflow: Workflow,
 ) -> Reenabling:
     """Start it, or answer with the one that runs; `rate` is per second.
 
     `probe` None is the policy's own, or none where the endpoint was verified since the suspension.
 
-    Raises NotFoundError, and IllegalTransitionError where the subscription is not suspended.
+    Raises NotFoundError, IllegalTransitionError where the subscription is not suspended, and NotAllowedError
+    where it is an application's that has no consent (any more).
     """
     standing = subscriptions.standing(key)
     if standing is None:
         raise NotFoundError("subscription", key.subscription_id)
     subscription, lock = standing.subscription, standing.health.recovery
     next_status(subscription, Trigger.PROBE_PASSED)
+    _check_consent(subscription, consents)
     by_policy = config.policy_of(subscription).probe_on_reenable and not subscription.proven
     probed = by_policy if probe is None else probe
     if _runs(lock, now):
@@ -64,6 +67,14 @@ def reenable(
         },
     )
     return Reenabling(subscription=subscription, probe=probed)
+
+
+def _check_consent(subscription: Subscription, consents: Consents) -> None:
+    if subscription.application_id is None:
+        return
+    consent = consents.get(subscription.scope, subscription.application_id)
+    if consent is None or not consent.in_force:
+        raise NotAllowedError(f"{subscription.application_id} has no consent of this tenant")
 
 
 def _runs(lock: RecoveryLock, now: datetime) -> bool:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from hookkeeper.domain.audit import Actor, AuditRecord
 from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.endpoint import CanonicalUrl, EndpointRefusedError, canonical_url
 from hookkeeper.domain.errors import DuplicateSubscriptionError, OwnFaultError
 from hookkeeper.domain.event import checked_patterns
@@ -61,6 +62,7 @@ def subscribe(
     wanted: Wanted,
     *,
     scope: Scope,
+    consent: Consent | None = None,
     actor: Actor,
     now: datetime,
     secret: Secret,
@@ -76,7 +78,8 @@ def subscribe(
 ) -> Subscribed:
     """Check, seal the secret, create, ask for the challenge; `secret` and `token` are freshly random.
 
-    Raises InvalidInputError, LimitedError where too many challenges were asked this hour, or
+    `consent` is that of the application which will hold it. Raises NotAllowedError where it wants more than
+    was granted, InvalidInputError, LimitedError where too many challenges were asked this hour, or
     DuplicateSubscriptionError with the id that has the endpoint already.
     """
     endpoint = canonical_url(
@@ -100,9 +103,12 @@ def subscribe(
         headers=checked_headers(wanted.headers),
         policy=checked_policy(wanted.policy, policies=config.policies),
         timeout_seconds=checked_timeout(wanted.timeout_seconds),
+        application_id=consent.application_id if consent else None,
         token_hash=token_hash(token),
         token_expires_at=now + TOKEN_LIFE,
     )
+    if consent is not None:
+        consent.check(subscription.event_types)
     check_host(endpoint, hosts)
     spend_challenge(scope, endpoint.host, now=now, rules=rules, rates=rates)
     return _created(
