@@ -7,7 +7,7 @@ import pytest
 from infra.local.demo import demo
 from infra.local.home import CHECKOUT, Home
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(480)]
 
 
 def test_the_promise_holds_from_first_event_to_last(capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from infra.local.receiver import HEALTHY, Behaviour, Receiver
 from infra.local.stack import Stack
 from tests.integration.customer import Customer, shorten
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(480)]
 
 
 @pytest.fixture(scope="module", autouse=True)
