@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hookkeeper.domain.access import APPLICATION_RIGHTS, TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
+from hookkeeper.domain.access import APPLICATION_RIGHTS, TENANT_RIGHTS, KeyKind, key_hash, well_formed
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.errors import DuplicateSubscriptionError, OwnFaultError
@@ -793,67 +793,6 @@ def routes_of_one(
         "delivery": ("GET", f"/v1/deliveries/{delivery_id}", None),
         "event": ("GET", f"/v1/events/{event_id}", None),
     }
-
-
-def asked(bench: Bench, route: tuple[str, str, Any], **more: Any) -> Answer:
-    method, path, body = route
-    query = {"event_id": "evt_1"} if path.endswith("/explain") else None
-    return bench.ask(method, path, body, headers={"if-match": "*"}, query=query, **more)
-
-
-def test_t28_another_tenants_ids_answer_the_very_bytes_of_unknown_ones(bench: Bench) -> None:
-    key = bench.world.add(a_subscription())
-    bench.world.deliveries[a_delivery_key()] = a_delivered()
-    bench.world.recoveries[key.scope, a_recovery().id] = a_recovery()
-    item = an_event_item()
-    bench.world.event_items[item.scope, item.id] = item
-    dump = repr((bench.world.subscriptions, bench.world.secrets, bench.world.executions))
-    theirs = routes_of_one(key.subscription_id, a_delivery_key().delivery_id, a_recovery().id, item.id)
-    nobodys = routes_of_one(a_key(99).subscription_id, a_delivery_key(99).delivery_id, "rec_99", "evt_99")
-    impossible = routes_of_one("sub.1", "dlv_a.b.c", "acme.live", "evt.1")
-    for foreign, unknown, odd in zip(*(each.values() for each in (theirs, nobodys, impossible)), strict=True):
-        for mode, tenant in ((Mode.LIVE, "beta"), (Mode.TEST, "acme")):
-            answers = [asked(bench, route, tenant=tenant, mode=mode) for route in (foreign, unknown, odd)]
-            assert {answer.status for answer in answers} == {404}, foreign
-            assert len({answer.text for answer in answers}) == 1, foreign
-    assert repr((bench.world.subscriptions, bench.world.secrets, bench.world.executions)) == dump
-
-
-def test_the_owner_itself_reaches_each_of_those_routes(bench: Bench) -> None:
-    key = bench.world.add(a_subscription())
-    bench.world.deliveries[a_delivery_key()] = a_delivered()
-    bench.world.recoveries[key.scope, a_recovery().id] = a_recovery()
-    item = an_event_item()
-    bench.world.event_items[item.scope, item.id] = item
-    routes = routes_of_one(key.subscription_id, a_delivery_key().delivery_id, a_recovery().id, item.id)
-    assert 404 not in {asked(bench, route).status for route in routes.values()}
-
-
-NEEDS = {
-    Right.SUBSCRIPTIONS_READ: {"read", "audit", "recoveries", "recovery", "list"},
-    Right.DELIVERIES_READ: {"deliveries", "explain", "delivery", "event"},
-    Right.EVENTS_WRITE: {"emit"},
-    Right.SUBSCRIPTIONS_WRITE: {"create", "patch", "off", "on", "delete", "verify", "verification", "pause",
-                                "reenable", "rotate", "test", "maintenance"},
-    Right.DELIVERIES_REPLAY: set(),
-}  # fmt: skip
-
-
-def test_t26_each_right_opens_its_own_routes_alone(bench: Bench) -> None:
-    key = bench.world.add(a_subscription())
-    routes = routes_of_one(key.subscription_id, "dlv_1.e", "rec_1", "evt_1")
-    routes |= {
-        "list": ("GET", "/v1/subscriptions", None),
-        "create": ("POST", "/v1/subscriptions", CREATE),
-        "emit": ("POST", "/v1/events", {"type": "a", "data": {}}),
-    }
-    for right, open_ in NEEDS.items():
-        allowed = {n for n, r in routes.items() if asked(bench, r, rights=frozenset({right})).status != 403}
-        assert allowed == open_, right
-    operators = [("POST", "/v1/tenants", {"name": "x"}), ("GET", "/v1/tenants", None),
-                 ("GET", "/v1/tenants/acme/keys", None), ("DELETE", "/v1/tenants/acme/keys/key_1", None),
-                 ("POST", "/v1/tenants/acme/keys", {"mode": "live"})]  # fmt: skip
-    assert {asked(bench, route).status for route in operators} == {403}
 
 
 def test_an_operator_names_tenant_and_mode_in_headers(bench: Bench) -> None:

@@ -49,6 +49,7 @@ from hookkeeper.adapters.dynamodb_expressions import (
 from hookkeeper.adapters.dynamodb_health import effect_update, health_from
 from hookkeeper.adapters.dynamodb_keys import core_key, health_key
 from hookkeeper.adapters.dynamodb_subscriptions import subscription_from
+from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.delivery import (
     FINAL,
     LEDGER_LIFE,
@@ -60,7 +61,6 @@ from hookkeeper.domain.delivery import (
     Owed,
     shard_of,
 )
-from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.errors import OwnFaultError
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import Cursor
