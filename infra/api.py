@@ -3,6 +3,7 @@
 import json
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
@@ -47,6 +48,7 @@ class Api(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self._shared = shared
+        self._reader = _NameOf()
         self.rest = _rest_api(self, shared.config)
         stack = cdk.Stack.of(self)
         self.hosts = (f"{self.rest.rest_api_id}.execute-api.{stack.region}.{stack.url_suffix}",)
@@ -103,6 +105,7 @@ class Api(Construct):
                 deliveries_queue_url=queues.deliveries.queue.queue_url,
                 contacts_queue_url=queues.contacts.queue.queue_url,
                 state_machine_arn=state_machine_arn(self),
+                recover_function=cdk.Lazy.string(self._reader),
                 kms_key_id=storage.key.key_arn,
                 api_url=self.url,
                 console_url=self.console_url,
@@ -125,6 +128,11 @@ class Api(Construct):
         api.may("states:StartExecution", on=state_machine_arn(self))
         runtime.allow_read(api)
         return api
+
+    def read_events_through(self, recover: Function) -> None:
+        """Let `api` ask that function for events' bytes, and invoke no other."""
+        self._reader.function = recover
+        self.api.may("lambda:InvokeFunction", on=recover.function_arn)
 
     def _tenant_role(self, api_role: iam.Role, storage: Storage) -> iam.Role:
         """What api works under on a tenant's items: it must name tenant and mode to take it (SPEC §4)."""
@@ -165,6 +173,16 @@ class Api(Construct):
             acknowledge(
                 method, {"AwsSolutions-APIG4": "Health and the API's own description hold no secret."}
             )
+
+
+@jsii.implements(cdk.IStableStringProducer)
+class _NameOf:
+    """The name of a function that is made later."""
+
+    function: Function
+
+    def produce(self) -> str:
+        return self.function.function_name
 
 
 def _rest_api(scope: Construct, config: StageConfig) -> apigateway.RestApi:

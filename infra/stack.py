@@ -51,6 +51,7 @@ class HookkeeperStack(Stack):
             runtime=runtime,
             contact=delivery.contact,
         )
+        api.read_events_through(recovery.recover)
         notices = Notices(
             self,
             "Notices",

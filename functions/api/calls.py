@@ -18,6 +18,7 @@ from hookkeeper.ports import (
     Audit,
     Consents,
     Contacts,
+    EventBodies,
     EventItems,
     EventQueue,
     HealthStore,
@@ -58,6 +59,7 @@ class Reach:
     lanes: Lanes
     archive: Archive
     events: EventItems
+    event_bodies: EventBodies
     event_queue: EventQueue
     secrets: Secrets
     contacts: Contacts

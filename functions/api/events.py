@@ -1,7 +1,8 @@
 """/v1/events: emit one or up to a hundred, and see what became of one."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path
@@ -10,6 +11,7 @@ from hookkeeper.api import DeliveryOut, EventAccepted, EventOut, EventRefused, E
 from hookkeeper.domain import json_text
 from hookkeeper.domain.access import Right
 from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError, OwnFaultError
+from hookkeeper.domain.event import EventItem
 from hookkeeper.domain.json_text import Json
 from hookkeeper.domain.tenancy import Scope
 from hookkeeper.event_in import content_hash, parse_event, queue_text
@@ -141,6 +143,17 @@ def read(event_id: Annotated[str, Path()]) -> EventOut:
         type=item.type,
         resource_id=item.resource_id,
         archived_at=item.archived_at,
+        data=_data(call, item),
         matches=item.matches,
         deliveries=[DeliveryOut.of(delivery) for delivery in deliveries],
     )
+
+
+def _data(call: Call, item: EventItem) -> dict[str, Any] | None:
+    """What the event carries; None once retention is over."""
+    try:
+        body = call.reach.event_bodies.body(item.scope, item.pointer)
+    except NotFoundError:
+        return None
+    data: dict[str, Any] = json.loads(body)["data"]
+    return data

@@ -19,6 +19,7 @@ from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
 from hookkeeper.adapters.getaddrinfo_hosts import GetaddrinfoHosts
 from hookkeeper.adapters.ids import TypeIds
 from hookkeeper.adapters.kms_secrets import KmsSecrets
+from hookkeeper.adapters.lambda_event_bodies import LambdaEventBodies
 from hookkeeper.adapters.s3_archive import S3Archive
 from hookkeeper.adapters.sfn_workflow import SfnWorkflow
 from hookkeeper.adapters.sqs_lanes import SqsLanes
@@ -59,6 +60,7 @@ def reach_of(settings: ApiSettings) -> Reach:
         # The index alone: the bytes in the bucket are not the API's to read.
         archive=S3Archive(None, theirs, bucket="", events_table=settings.events_table),
         events=DynamoDBEvents(theirs, events_table=settings.events_table),
+        event_bodies=LambdaEventBodies(boto3.client("lambda"), function_name=settings.recover_function),
         secrets=KmsSecrets(
             theirs,
             boto3.client("kms"),

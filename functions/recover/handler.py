@@ -20,9 +20,10 @@ from hookkeeper.adapters.sfn_workflow import SfnWorkflow
 from hookkeeper.adapters.sqs_lanes import SqsLanes
 from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import Margins
+from hookkeeper.domain.errors import NotFoundError
 from hookkeeper.domain.recovery import RecoveryKind
 from hookkeeper.domain.subscription import Trigger
-from hookkeeper.messages import RecoveryState
+from hookkeeper.messages import EventBody, ReadEvent, RecoveryState
 from hookkeeper.settings import RecoverSettings
 from hookkeeper.usecases import recover, transition
 from hookkeeper.usecases.backfill import BackfillPorts, backfill
@@ -83,10 +84,21 @@ ports = BackfillPorts(
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], _: Any) -> dict[str, Any]:
     action = event["action"]
+    if action == "read_event":
+        return _read_event(ReadEvent.model_validate(event)).model_dump(mode="json")
     after = _ACTIONS[action](_state(event), datetime.now(UTC))
     metrics.add_metric("RecoverySteps", MetricUnit.Count, 1)
     logger.info("recovery.stepped", extra={"action": action} | after.model_dump(include=_TOLD, mode="json"))
     return after.model_dump(mode="json")
+
+
+def _read_event(wanted: ReadEvent) -> EventBody:
+    """For the API, which may not read the archive: its one reader checks the tenant within the member."""
+    try:
+        body = ports.archive.body(wanted.scope(), wanted.pointer.pointer())
+    except NotFoundError:
+        return EventBody(body=None)
+    return EventBody(body=body.decode())
 
 
 def _state(event: dict[str, Any]) -> RecoveryState:

@@ -733,16 +733,21 @@ def test_a_body_that_is_no_utf8_is_422(bench: Bench) -> None:
 
 def test_an_event_is_read_with_its_deliveries(bench: Bench) -> None:
     bench.world.add(a_subscription())
-    item = an_event_item(matches=1)
+    (archived,) = bench.archive.put([an_event()], now=NOW)
+    item = an_event_item(matches=1, pointer=archived.pointer)
     bench.world.event_items[item.scope, item.id] = item
     delivered = a_delivered()
     bench.world.deliveries[delivered.key] = delivered
     answer = bench.ask("GET", f"/v1/events/{item.id}")
     assert answer.status == 200
+    assert answer.body["data"] == {"n": 1}
     (delivery,) = answer.body["deliveries"]
     assert (delivery["id"], delivery["status"]) == (delivered.key.delivery_id, "succeeded")
     assert bench.ask("GET", f"/v1/deliveries/{delivery['id']}").body == delivery
     assert bench.ask("GET", "/v1/events/evt_2").status == 404
+    bench.world.objects.clear()
+    late = bench.ask("GET", f"/v1/events/{item.id}")
+    assert (late.status, late.body["data"]) == (200, None), "retention is over"
 
 
 def test_deliveries_are_listed_newest_first_by_cursor(bench: Bench) -> None:

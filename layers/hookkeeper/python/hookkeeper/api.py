@@ -678,8 +678,8 @@ class EventOut(Shape):
     resource_id: str | None
     archived_at: Moment
     data: Annotated[
-        dict[str, Any] | None, Field(description="Null: the API's role may not read the archive's bytes.")
-    ] = None
+        dict[str, Any] | None, Field(description="What the event carries; null once retention is over.")
+    ]
     matches: int
     deliveries: list[DeliveryOut]
 

@@ -182,6 +182,24 @@ class NoticeMessage(Message):
     notice_ids: Annotated[list[str], Field(min_length=1, max_length=500)]
 
 
+class ReadEvent(Message):
+    """Asks `recover` for one event's bytes; it answers with an EventBody."""
+
+    action: Literal["read_event"] = "read_event"
+    tenant: str
+    mode: Mode
+    pointer: PointerMessage
+
+    def scope(self) -> Scope:
+        return Scope(self.tenant, self.mode)
+
+
+class EventBody(Message):
+    """An event's body, None where the archive no longer has it."""
+
+    body: str | None
+
+
 class RecoveryState(BaseModel):
     """The whole state of one recovery execution; each task returns it with `next` set.
 

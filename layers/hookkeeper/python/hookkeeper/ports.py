@@ -333,6 +333,13 @@ class EventQueue(Protocol):
         """Queue the events' JSON. Answers the positions of those that were not accepted."""
 
 
+class EventBodies(Protocol):
+    """The archive's one reader, for whom may not read its bytes himself."""
+
+    def body(self, scope: Scope, pointer: ArchivePointer) -> bytes:
+        """One event's bytes, of this tenant and mode alone. NotFoundError when they are gone."""
+
+
 class Archive(Protocol):
     def put(self, events: Sequence[Event], *, now: datetime) -> Sequence[ArchivedEvent]:
         """Write the batch: one object, one index item per tenant and mode; answers in the order given."""

@@ -109,6 +109,8 @@ class ApiSettings(_RuntimeConfigured, _Egress, _Timed):
     deliveries_queue_url: str
     contacts_queue_url: str
     state_machine_arn: str
+    recover_function: str
+    """Asked for events' bytes, which the API's own role may not read."""
     kms_key_id: str
     api_url: str
     console_url: str
