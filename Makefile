@@ -9,7 +9,7 @@ export NODE_USE_SYSTEM_CA := 1
 endif
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 GROUPS := --group cli --group infra --group local --group dev --group browser
-LINT := ruff check && ruff format --check && mypy && cdk synth --quiet --no-notices -c stage=prod -c sender=webhooks@example.com
+LINT := ruff check && ruff format --check && mypy && MYPYPATH=functions/console mypy functions/console/*.py && cdk synth --quiet --no-notices -c stage=prod -c sender=webhooks@example.com
 READY := .venv/.ready
 
 .PHONY: demo up down test check bench deploy lock setup

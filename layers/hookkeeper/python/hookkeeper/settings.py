@@ -116,6 +116,27 @@ class ApiSettings(_RuntimeConfigured, _Egress, _Timed):
     console_url: str
 
 
+class ConsoleSettings(_RuntimeConfigured, _Timed):
+    """console: the pages of owners and operators. `allowed_hosts` may be challenged without limit."""
+
+    subscriptions_table: str
+    deliveries_table: str
+    events_table: str
+    secrets_table: str
+    access_table: str
+    audit_table: str
+    notices_table: str
+    tenant_role_arn: str
+    deliveries_queue_url: str
+    contacts_queue_url: str
+    dead_letter_queues: Names
+    """Each `name|URL|URL of its lane`; without the last where no lane put its messages there."""
+    state_machine_arn: str
+    kms_key_id: str
+    console_url: str
+    allowed_hosts: Names = ()
+
+
 class FanOutSettings(Settings):
     """fan_out: archive, route, enqueue."""
 

@@ -1,0 +1,123 @@
+"""How one subscription stands: what its page's first part shows, and what is read again while that moves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+
+from hookkeeper.api import RecoveryOut
+from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.errors import NotFoundError
+from hookkeeper.domain.event import matches
+from hookkeeper.domain.recovery import HOLDING, Recovery, RecoveryStatus
+from hookkeeper.domain.subscription import Status, Subscription
+from hookkeeper.domain.tenancy import SubscriptionKey
+from hookkeeper.ports import Standing
+from visit import Visit
+from words import GateTold, gates
+
+MOST_COUNTED = 1000
+"""How far what waits is counted for one page."""
+
+PATIENCE = timedelta(minutes=2)
+"""How long a page waits for a re-enablement that was asked for to show itself."""
+
+CLOCKS_APART = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """How many events wait for the endpoint; `more` where they were not counted to the end."""
+
+    count: int
+    more: bool
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """All that the page's first part tells. `asked_at` is when a re-enablement was asked for, if just now."""
+
+    standing: Standing
+    gates: Sequence[GateTold]
+    waiting: Waiting
+    recovery: Recovery | None
+    eta: datetime | None
+    asked_at: datetime | None
+    probes: bool
+    now: datetime
+
+    @property
+    def subscription(self) -> Subscription:
+        return self.standing.subscription
+
+    @property
+    def fresh_recovery(self) -> bool:
+        """Whether the newest recovery is what this page is about: it runs, or began when it was asked for."""
+        if self.recovery is None:
+            return False
+        if self.recovery.status in HOLDING:
+            return True
+        since = self.asked_at or self.now - timedelta(hours=1)
+        ended_at = self.recovery.ended_at or self.recovery.started_at
+        return ended_at >= since - CLOCKS_APART
+
+    @property
+    def starting(self) -> bool:
+        """Asked for, and nothing to be seen of it yet."""
+        if self.asked_at is None or self.fresh_recovery or self.now > self.asked_at + PATIENCE:
+            return False
+        return self.subscription.status is Status.SUSPENDED
+
+    @property
+    def live(self) -> bool:
+        """Whether it is worth looking again in a moment."""
+        moves = (RecoveryStatus.PROBING, RecoveryStatus.RUNNING, RecoveryStatus.WAITING)
+        return self.starting or (self.recovery is not None and self.recovery.status in moves)
+
+
+def situation_of(visit: Visit, key: SubscriptionKey, *, asked_at: datetime | None) -> Situation:
+    """Raises NotFoundError."""
+    reach = visit.reach
+    standing = reach.subscriptions.standing(key)
+    if standing is None:
+        raise NotFoundError("subscription", key.subscription_id)
+    config = reach.configs.current()
+    recovery = next(iter(reach.recoveries.of(key, limit=1)), None)
+    return Situation(
+        standing=standing,
+        gates=gates(standing, config, visit.now),
+        waiting=_waiting(visit, standing, config),
+        recovery=recovery,
+        eta=RecoveryOut.of(recovery, now=visit.now).eta if recovery else None,
+        asked_at=asked_at,
+        probes=config.policy_of(standing.subscription).probe_on_reenable
+        and not standing.subscription.proven,
+        now=visit.now,
+    )
+
+
+def _waiting(visit: Visit, standing: Standing, config: RuntimeConfig) -> Waiting:
+    """What is owed: the owed items, and what was archived and matches since the suspension.
+
+    In an outage nothing is written for an event. Of a resource's subscription the archive's index cannot
+    tell which events are its own, so they are not counted.
+    """
+    subscription, outage_from = standing.subscription, standing.health.outage_from
+    since = subscription.disabled_at if subscription.status is Status.SUSPENDED else None
+    owed = [
+        each
+        for each in visit.reach.ledger.owed(subscription.key, limit=MOST_COUNTED + 1)
+        if since is None or each.archived_at <= since
+    ]
+    count = len(owed)
+    if since is not None and subscription.resource_id is None and count <= MOST_COUNTED:
+        begins = max(since, visit.now - config.retention)
+        recent = visit.reach.archive.recent(subscription.scope, since=begins)
+        fitting = (place for place, kind in recent if matches(subscription.event_types, kind))
+        count += sum(1 for _ in islice(fitting, MOST_COUNTED + 1))
+    return Waiting(
+        count=min(count, MOST_COUNTED),
+        more=count > MOST_COUNTED or (since is not None and subscription.resource_id is not None),
+        until=outage_from + config.retention if outage_from is not None else None,
+    )
