@@ -27,7 +27,7 @@ test: check  ## everything: what `check` does, then integration and browser test
 	pytest -m "integration or browser"
 
 check: setup  ## ruff, mypy, cdk synth with cdk-nag, and the tests that need nothing but Python
-	$(LINT) && pytest -n 2 -m "not (integration or browser or bench)"
+	$(LINT) && PYTHONHASHSEED=0 pytest -n 2 -m "not (integration or browser or bench)"
 
 bench: setup  ## measures, and asserts the numbers the README gives
 	pytest -m bench -s
