@@ -3,6 +3,7 @@
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 from hookkeeper.settings import FanOutSettings
 
@@ -50,6 +51,7 @@ class Ingest(Construct):
             settings=FanOutSettings(
                 stage=shared.config.stage,
                 log_level=shared.config.log_level,
+                access_table=storage.access.table_name,
                 subscriptions_table=storage.subscriptions.table_name,
                 events_table=storage.events.table_name,
                 archive_bucket=storage.archive.bucket_name,
@@ -60,9 +62,24 @@ class Ingest(Construct):
         )
         queues.events.feeds(fan_out)
         storage.subscriptions.allow(fan_out, *QUERY)
+        _allow_catalogue(fan_out, storage)
         storage.events.allow(fan_out, *READ, *PUT, "dynamodb:UpdateItem", "dynamodb:BatchWriteItem")
         storage.allow_archive(fan_out, "s3:PutObject")
         queues.events.allow_send(fan_out)
         queues.deliveries.allow_send(fan_out)
         allow_send(fan_out, queues.rejected)
         return fan_out
+
+
+def _allow_catalogue(fan_out: Function, storage: Storage) -> None:
+    """Of the table that also holds keys, the listed event types alone."""
+    fan_out.add_to_role_policy(
+        iam.PolicyStatement(
+            actions=["dynamodb:GetItem"],
+            resources=[storage.access.table_arn],
+            conditions={
+                "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["type#*"]},
+                "Null": {"dynamodb:LeadingKeys": "false"},
+            },
+        )
+    )

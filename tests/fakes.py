@@ -15,6 +15,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from hookkeeper.domain.access import ApiKey, Tenant
 from hookkeeper.domain.audit import AuditRecord
+from hookkeeper.domain.catalogue import EventType
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.consent import Consent
@@ -115,6 +116,7 @@ class World:
         self.tenants: dict[str, Tenant] = {}
         self.keys: dict[str, ApiKey] = {}
         self.consents: dict[tuple[Scope, str], Consent] = {}
+        self.catalogue: dict[str, EventType] = {}
         self.fuse = FuseState()
         self.config = RuntimeConfig()
         self.ids_made = 0
@@ -1054,6 +1056,20 @@ class FakeAccess(_Fake):
                 self.world.keys[key.sha256] = replace(key, revoked_at=key.revoked_at or now)
                 return True
         return False
+
+
+class FakeCatalogue(_Fake):
+    @_call
+    def get(self, name: str) -> EventType | None:
+        return self.world.catalogue.get(name)
+
+    @_call
+    def all(self) -> Sequence[EventType]:
+        return [self.world.catalogue[name] for name in sorted(self.world.catalogue)]
+
+    @_call
+    def put(self, event_type: EventType) -> None:
+        self.world.catalogue[event_type.name] = event_type
 
 
 class FakeConsents(_Fake):

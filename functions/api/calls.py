@@ -16,11 +16,13 @@ from hookkeeper.ports import (
     Access,
     Archive,
     Audit,
+    Catalogue,
     Consents,
     Contacts,
     EventBodies,
     EventItems,
     EventQueue,
+    EventRules,
     HealthStore,
     Hosts,
     Idempotency,
@@ -30,6 +32,7 @@ from hookkeeper.ports import (
     Rates,
     Recoveries,
     RuntimeConfigs,
+    Schemas,
     Secrets,
     Sessions,
     Subscriptions,
@@ -59,6 +62,9 @@ class Reach:
     lanes: Lanes
     archive: Archive
     events: EventItems
+    event_rules: EventRules
+    catalogue: Catalogue
+    schemas: Schemas
     event_bodies: EventBodies
     event_queue: EventQueue
     secrets: Secrets

@@ -14,7 +14,7 @@ from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundE
 from hookkeeper.domain.event import EventItem
 from hookkeeper.domain.json_text import Json
 from hookkeeper.domain.tenancy import Scope
-from hookkeeper.event_in import content_hash, parse_event, queue_text
+from hookkeeper.event_in import content_hash, data_text, parse_event, queue_text
 from hookkeeper.usecases.deliveries import deliveries_of_event
 from hookkeeper.usecases.emit import Acceptance, Submission, emit
 from problems import RefusedError
@@ -105,6 +105,7 @@ def _parsed(call: Call, scope: Scope, given: Json) -> Submission:
     if not isinstance(given, Mapping):
         raise InvalidInputError("an event is a JSON object", code="wrong_type")
     event = parse_event(given, fallback_id=call.reach.ids.new("evt"), accepted_at=call.now, scope=scope)
+    call.reach.event_rules.check(event.type, data_text(event))
     return Submission(event=event, content_hash=content_hash(event), text=queue_text(event))
 
 

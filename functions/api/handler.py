@@ -8,6 +8,7 @@ from typing import Any
 
 import consents
 import deliveries
+import event_types
 import operators
 import portal_sessions
 import recoveries
@@ -46,7 +47,16 @@ app = APIGatewayRestResolver(
     enable_validation=True, response_validation_error_http_code=500, json_body_deserializer=_strict_json
 )
 app.use(middlewares=[delegated, idempotent])
-for module in (subscriptions, events, deliveries, recoveries, portal_sessions, consents, operators):
+for module in (
+    subscriptions,
+    events,
+    event_types,
+    deliveries,
+    recoveries,
+    portal_sessions,
+    consents,
+    operators,
+):
     app.include_router(module.router)
 register(app, logger)
 

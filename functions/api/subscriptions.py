@@ -34,6 +34,7 @@ from hookkeeper.api import (
     is_archived,
 )
 from hookkeeper.domain.access import Right
+from hookkeeper.domain.catalogue import warnings
 from hookkeeper.domain.errors import NotFoundError
 from hookkeeper.domain.event import matches
 from hookkeeper.domain.signature import SECRET_BYTES, Secret, encode_secret
@@ -97,6 +98,7 @@ def create(wanted: SubscriptionIn) -> Response[SubscriptionCreated]:
         created.health,
         secret=encode_secret(created.secret.key),
         challenged=created.challenged,
+        warnings=warnings(created.subscription.event_types, reach.catalogue.all()),
     )
     headers = _etag(created.subscription) | {"Location": f"/v1/subscriptions/{created.subscription.id}"}
     return Response(201, content_type=JSON, body=body, headers=headers)
@@ -196,6 +198,7 @@ def change(
         now=call.now,
         in_force_at=edited.event_types_in_force_at,
         challenged=edited.challenged,
+        warnings=warnings(patch.event_types or (), call.reach.catalogue.all() if patch.event_types else ()),
     )
     return Response(200, content_type=JSON, body=body, headers=_etag(edited.subscription))
 

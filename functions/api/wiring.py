@@ -7,6 +7,7 @@ from calls import Reach
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
 from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
 from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
+from hookkeeper.adapters.dynamodb_catalogue import DynamoDBCatalogue
 from hookkeeper.adapters.dynamodb_consents import DynamoDBConsents
 from hookkeeper.adapters.dynamodb_cursor_key import DynamoDBCursorKey
 from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
@@ -18,6 +19,7 @@ from hookkeeper.adapters.dynamodb_sessions import DynamoDBSessions
 from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
 from hookkeeper.adapters.getaddrinfo_hosts import GetaddrinfoHosts
 from hookkeeper.adapters.ids import TypeIds
+from hookkeeper.adapters.jsonschema_schemas import CatalogueRules, JsonSchemas
 from hookkeeper.adapters.kms_secrets import KmsSecrets
 from hookkeeper.adapters.lambda_event_bodies import LambdaEventBodies
 from hookkeeper.adapters.s3_archive import S3Archive
@@ -35,6 +37,7 @@ def reach_of(settings: ApiSettings) -> Reach:
     own, sqs = boto3.client("dynamodb"), boto3.client("sqs")
     tenants = TenantSession(boto3.client("sts"), role_arn=settings.tenant_role_arn)
     theirs = tenants.client("dynamodb")
+    catalogue = DynamoDBCatalogue(own, access_table=settings.access_table)
     return Reach(
         subscriptions=DynamoDBSubscriptions(
             theirs,
@@ -60,6 +63,9 @@ def reach_of(settings: ApiSettings) -> Reach:
         # The index alone: the bytes in the bucket are not the API's to read.
         archive=S3Archive(None, theirs, bucket="", events_table=settings.events_table),
         events=DynamoDBEvents(theirs, events_table=settings.events_table),
+        event_rules=CatalogueRules(catalogue),
+        catalogue=catalogue,
+        schemas=JsonSchemas(),
         event_bodies=LambdaEventBodies(boto3.client("lambda"), function_name=settings.recover_function),
         secrets=KmsSecrets(
             theirs,

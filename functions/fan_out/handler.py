@@ -6,13 +6,15 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
+from hookkeeper.adapters.dynamodb_catalogue import DynamoDBCatalogue
 from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
 from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBRoutes
+from hookkeeper.adapters.jsonschema_schemas import CatalogueRules
 from hookkeeper.adapters.s3_archive import S3Archive
 from hookkeeper.adapters.sqs_lanes import SqsLanes
 from hookkeeper.adapters.sqs_queues import SqsPages, SqsRejected
 from hookkeeper.domain.errors import InvalidInputError, OwnFaultError
-from hookkeeper.event_in import content_hash, parse_event
+from hookkeeper.event_in import content_hash, data_text, parse_event
 from hookkeeper.messages import FanOutPage, is_page
 from hookkeeper.settings import FanOutSettings
 from hookkeeper.usecases.fan_out import FanOutPorts, Incoming, Taken, fan_out
@@ -23,6 +25,7 @@ metrics = Metrics(namespace="Hookkeeper", service="fan_out")
 dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
 lanes = SqsLanes(sqs, deliveries_queue_url=settings.deliveries_queue_url)
 rejected = SqsRejected(sqs, queue_url=settings.rejected_queue_url)
+rules = CatalogueRules(DynamoDBCatalogue(dynamodb, access_table=settings.access_table))
 ports = FanOutPorts(
     events=DynamoDBEvents(dynamodb, events_table=settings.events_table),
     archive=S3Archive(
@@ -79,6 +82,7 @@ def _incoming(record: dict[str, Any]) -> Incoming:
         fallback_id=record["messageId"],
         accepted_at=datetime.fromtimestamp(sent_at, UTC),
     )
+    rules.check(event.type, data_text(event))
     return Incoming(event, content_hash(event))
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import itertools
 import json
 import threading
 from collections import Counter
@@ -11,6 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from hookkeeper.adapters.jsonschema_schemas import CatalogueRules, JsonSchemas
 from hookkeeper.domain.access import TENANT_RIGHTS, KeyKind, Right
 from hookkeeper.domain.config import Margins
 from hookkeeper.domain.outcome import Fault
@@ -23,6 +25,7 @@ from tests.fakes import (
     FakeAccess,
     FakeArchive,
     FakeAudit,
+    FakeCatalogue,
     FakeConsents,
     FakeContacts,
     FakeEventItems,
@@ -199,6 +202,9 @@ class Bench:
             ledger=self.ledger,
             archive=self.archive,
             events=FakeEventItems(world),
+            event_rules=CatalogueRules(FakeCatalogue(world), monotonic=itertools.count(step=60).__next__),
+            catalogue=FakeCatalogue(world),
+            schemas=JsonSchemas(),
             event_bodies=self.archive,
             event_queue=self.queue,
             secrets=self.secrets,

@@ -1032,6 +1032,49 @@ def test_an_operators_keys_are_not_kept_in_clear_either(bench: Bench) -> None:
 # ── operators ────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_the_catalogue_is_listed_searched_by_pattern_and_paged(bench: Bench) -> None:
+    for name in ("invoice.paid", "invoice.line.added", "order.made"):
+        answer = bench.as_operator(
+            "PUT", f"/v1/event-types/{name}", {"description": name, "example": {"n": 1.5}}, at=NOW
+        )
+        assert (answer.status, answer.body["example"]) == (200, {"n": 1.5})
+    first = bench.ask("GET", "/v1/event-types", query={"limit": "2"}).body
+    rest = bench.ask("GET", "/v1/event-types", query={"limit": "2", "cursor": first["next_cursor"]}).body
+    names = [each["name"] for each in first["data"] + rest["data"]]
+    assert names == ["invoice.line.added", "invoice.paid", "order.made"]
+    assert not rest["has_more"]
+    previewed = bench.ask("GET", "/v1/event-types", query={"pattern": "invoice.*"}).body["data"]
+    assert [each["name"] for each in previewed] == names[:2]
+    assert bench.ask("GET", "/v1/event-types", query={"pattern": "a..b"}).code == "invalid_pattern"
+    odd = bench.as_operator("PUT", "/v1/event-types/a..b", {})
+    assert (odd.status, odd.code) == (422, "invalid_event_type")
+
+
+def test_a_pattern_that_the_catalogue_does_not_know_is_warned_of_and_taken(bench: Bench) -> None:
+    assert created(bench)["warnings"] == []
+    bench.as_operator("PUT", "/v1/event-types/order.made", {})
+    body = created(bench, resource_id="r1", event_types=["invoice.*", "order.*"])
+    assert body["warnings"] == ["invoice.* matches no event type of the catalogue"]
+    path = f"/v1/subscriptions/{body['id']}"
+    edited = bench.ask("PATCH", path, {"event_types": ["nothing"]}, headers={"if-match": "*"}).body
+    assert edited["warnings"] == ["nothing matches no event type of the catalogue"]
+    described = bench.ask("PATCH", path, {"description": "x"}, headers={"if-match": "*"}).body
+    assert described["warnings"] == []
+
+
+def test_a_strict_type_s_event_that_does_not_fit_is_422_and_its_neighbours_go_through(bench: Bench) -> None:
+    schema = {"type": "object", "required": ["amount"]}
+    bench.as_operator("PUT", "/v1/event-types/invoice.paid", {"json_schema": schema, "strict": True})
+    bad, good = {"type": "invoice.paid", "data": {}}, {"type": "invoice.paid", "data": {"amount": 1}}
+    refused = bench.ask("POST", "/v1/events", bad)
+    assert (refused.status, refused.code) == (422, "schema_mismatch")
+    assert refused.body["errors"][0]["pointer"] == "/data"
+    mixed = bench.ask("POST", "/v1/events", {"events": [bad, good]})
+    assert mixed.status == 202
+    assert mixed.body["events"][0]["error"]["pointer"] == "/events/0/data"
+    assert len(bench.queue.texts) == 1
+
+
 def test_operators_create_tenants_and_keys_that_are_shown_once(bench: Bench) -> None:
     tenant = bench.as_operator("POST", "/v1/tenants", {"id": "acme", "name": " Acme "}, at=NOW)
     assert (tenant.status, tenant.body) == (

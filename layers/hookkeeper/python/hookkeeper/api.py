@@ -1,6 +1,7 @@
 """The HTTPS API's shapes: what a request may say, and what an answer looks like (SPEC §5)."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -9,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from hookkeeper.domain.access import ApiKey, Right, Tenant
 from hookkeeper.domain.audit import AuditRecord
+from hookkeeper.domain.catalogue import EventType
 from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane
 from hookkeeper.domain.errors import InvalidInputError
@@ -242,6 +244,23 @@ class ConsentIn(Shape):
     ] = ""
 
 
+class EventTypeIn(Shape):
+    """PUT /v1/event-types/{name}."""
+
+    description: Annotated[str, Field(description="For people, up to 2,000 characters.")] = ""
+    json_schema: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="JSON Schema (draft 2020-12) of `data`.",
+            examples=[{"type": "object", "required": ["invoice"]}],
+        ),
+    ] = None
+    example: Annotated[
+        dict[str, Any] | None, Field(description="A `data` that fits.", examples=[{"invoice": "in_1"}])
+    ] = None
+    strict: Annotated[bool, Field(description="Whether events that do not fit are rejected.")] = False
+
+
 # ── answers ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -375,6 +394,9 @@ class SubscriptionEdited(SubscriptionOut):
         bool | None,
         Field(description="Of a new endpoint_url; false: ask for a challenge by POST …/verification."),
     ] = None
+    warnings: Annotated[
+        list[str], Field(description="Of changed patterns that match nothing which the catalogue lists.")
+    ]
 
     @classmethod
     def edited(
@@ -385,9 +407,12 @@ class SubscriptionEdited(SubscriptionOut):
         now: datetime,
         in_force_at: datetime | None,
         challenged: bool | None,
+        warnings: Sequence[str],
     ) -> "SubscriptionEdited":
         fields = _subscription_fields(subscription, profile, now)
-        return cls(**fields, event_types_in_force_at=in_force_at, challenged=challenged)
+        return cls(
+            **fields, event_types_in_force_at=in_force_at, challenged=challenged, warnings=list(warnings)
+        )
 
 
 class SubscriptionCreated(SubscriptionOut):
@@ -399,13 +424,29 @@ class SubscriptionCreated(SubscriptionOut):
         ),
     ]
     challenged: Annotated[bool, Field(description="False: ask for a challenge by POST …/verification.")]
+    warnings: Annotated[
+        list[str], Field(description="Of patterns that match nothing which the catalogue lists.")
+    ]
 
     @classmethod
     def created(
-        cls, subscription: Subscription, profile: Profile, health: Health, *, secret: str, challenged: bool
+        cls,
+        subscription: Subscription,
+        profile: Profile,
+        health: Health,
+        *,
+        secret: str,
+        challenged: bool,
+        warnings: Sequence[str],
     ) -> "SubscriptionCreated":
         fields = _subscription_fields(subscription, profile, subscription.created_at)
-        return cls(**fields, health=HealthOut.of(health, owed=0), secret=secret, challenged=challenged)
+        return cls(
+            **fields,
+            health=HealthOut.of(health, owed=0),
+            secret=secret,
+            challenged=challenged,
+            warnings=list(warnings),
+        )
 
 
 def _subscription_fields(subscription: Subscription, profile: Profile, now: datetime) -> dict[str, Any]:
@@ -682,6 +723,28 @@ class EventOut(Shape):
     ]
     matches: int
     deliveries: list[DeliveryOut]
+
+
+class EventTypeOut(Shape):
+    """An entry of the catalogue."""
+
+    name: Annotated[str, Field(examples=["invoice.paid"])]
+    description: str
+    json_schema: dict[str, Any] | None
+    example: dict[str, Any] | None
+    strict: bool
+    updated_at: Moment
+
+    @classmethod
+    def of(cls, entry: EventType) -> "EventTypeOut":
+        return cls(
+            name=entry.name,
+            description=entry.description,
+            json_schema=json.loads(entry.json_schema) if entry.json_schema else None,
+            example=json.loads(entry.example) if entry.example else None,
+            strict=entry.strict,
+            updated_at=entry.updated_at,
+        )
 
 
 class TenantOut(Shape):

@@ -97,7 +97,7 @@ def content_hash(event: Event) -> str:
     The timestamp is left out: a producer that sends again may leave it to us, or stamp anew.
     """
     resource = event.resource_id or ""
-    return hashlib.sha256(f"{event.type}\n{resource}\n{_data_text(event)}".encode()).hexdigest()
+    return hashlib.sha256(f"{event.type}\n{resource}\n{data_text(event)}".encode()).hexdigest()
 
 
 def queue_text(event: Event) -> str:
@@ -111,7 +111,7 @@ def queue_text(event: Event) -> str:
         **resource,
         "occurred_at": _timestamp(event),
     }
-    return f'{json_text.write(told)[:-1]},"data":{_data_text(event)}}}'
+    return f'{json_text.write(told)[:-1]},"data":{data_text(event)}}}'
 
 
 def _validated(model: type[EventIn], given: Mapping[str, Json]) -> EventIn:
@@ -151,6 +151,11 @@ def _body(told: EventIn, accepted_at: datetime) -> bytes:
     return body
 
 
+def data_text(event: Event) -> str:
+    """The event's data, as the JSON text that is sent."""
+    return event.body[_BEFORE_DATA + len(event.type) : -1].decode()
+
+
 # The body's shape is fixed by `_body`: a type without quotes, a timestamp of 27 characters, then the data.
 _BEFORE_TIMESTAMP = len('{"type":"","timestamp":"')
 _TIMESTAMP = len("2026-12-01T09:30:00.000000Z")
@@ -160,7 +165,3 @@ _BEFORE_DATA = _BEFORE_TIMESTAMP + _TIMESTAMP + len('","data":')
 def _timestamp(event: Event) -> str:
     start = _BEFORE_TIMESTAMP + len(event.type)
     return event.body[start : start + _TIMESTAMP].decode()
-
-
-def _data_text(event: Event) -> str:
-    return event.body[_BEFORE_DATA + len(event.type) : -1].decode()

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from hookkeeper.domain.access import ApiKey, Tenant
 from hookkeeper.domain.audit import AuditRecord
+from hookkeeper.domain.catalogue import EventType
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.consent import Consent
@@ -331,6 +332,33 @@ class EventQueue(Protocol):
 
     def send(self, texts: Sequence[str]) -> Sequence[int]:
         """Queue the events' JSON. Answers the positions of those that were not accepted."""
+
+
+class Catalogue(Protocol):
+    """The event types that the provider has listed, for all tenants."""
+
+    def get(self, name: str) -> EventType | None: ...
+    def all(self) -> Sequence[EventType]:
+        """Every one in order of name, at most half a minute old."""
+
+    def put(self, event_type: EventType) -> None: ...
+
+
+class Schemas(Protocol):
+    """JSON Schema, draft 2020-12; nothing is ever fetched."""
+
+    def check_schema(self, schema: str) -> None:
+        """Raises InvalidInputError (`invalid_schema`) for what is none, or refers to anything outside."""
+
+    def check(self, schema: str, data: str, *, pointer: str) -> None:
+        """Raises InvalidInputError (`schema_mismatch`) where the JSON text does not fit."""
+
+
+class EventRules(Protocol):
+    """What the catalogue asks of events, at most half a minute old."""
+
+    def check(self, event_type: str, data: str) -> None:
+        """Raises InvalidInputError (`schema_mismatch`) where the type is strict and its data does not fit."""
 
 
 class EventBodies(Protocol):

@@ -138,8 +138,9 @@ class ConsoleSettings(_RuntimeConfigured, _Timed):
 
 
 class FanOutSettings(Settings):
-    """fan_out: archive, route, enqueue."""
+    """fan_out: archive, route, enqueue; of the Access table it reads the catalogue of event types alone."""
 
+    access_table: str
     subscriptions_table: str
     events_table: str
     archive_bucket: str
