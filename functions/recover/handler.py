@@ -188,9 +188,11 @@ def _probe_failed(state: RecoveryState, now: datetime) -> RecoveryState:
         status_code=state.status_code,
         error=state.error or "",
         now=now,
+        retention=runtime.current().retention,
         subscriptions=ports.subscriptions,
         health=ports.health,
         recoveries=ports.recoveries,
+        ledger=ports.ledger,
         ids=ids,
     )
     return state.model_copy(update={"next": "end"})

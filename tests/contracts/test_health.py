@@ -46,6 +46,7 @@ WINDOW = Window(
 WHEN_DUE: dict[str, dict[str, object]] = {
     "wake": {"circuit": OPEN},
     "check": {"check_at": NOW + MINUTE},
+    "warning": {"warn_at": NOW + 2 * MINUTE},
     "lease": {"recovery": a_lock()},
 }
 
@@ -326,10 +327,22 @@ def test_a_check_is_set_and_taken_back_in_its_epoch_alone(stores: Stores) -> Non
     assert due(stores, NOW + 24 * HOUR) == []
 
 
+def test_a_warning_is_set_and_taken_back_in_its_epoch_alone(stores: Stores) -> None:
+    stores.have(a_subscription(), a_health(epoch=2, check_at=NOW + HOUR))
+    stores.health.set_warning(a_key(), epoch=1, warn_at=NOW)
+    assert due(stores, NOW) == []
+    stores.health.set_warning(a_key(), epoch=2, warn_at=NOW)
+    assert due(stores, NOW) == [a_key()]
+    assert stores.standing(a_key()).health == a_health(epoch=2, check_at=NOW + HOUR, warn_at=NOW)
+    stores.health.set_warning(a_key(), epoch=2, warn_at=None)
+    assert due(stores, NOW) == []
+    assert due(stores, NOW + HOUR) == [a_key()]
+
+
 @pytest.mark.parametrize("reason", list(WHEN_DUE))
 def test_health_is_due_from_its_moment_on(stores: Stores, reason: str) -> None:
     health = a_health(**WHEN_DUE[reason])
-    moment = health.circuit.wake_at or health.check_at or health.recovery.lease_until
+    moment = health.circuit.wake_at or health.check_at or health.warn_at or health.recovery.lease_until
     assert moment is not None
     stores.have(a_subscription(), health)
     assert due(stores, moment - timedelta(microseconds=1)) == []

@@ -83,6 +83,7 @@ def a_full_health() -> Health:
         not_before=NOW + MINUTE,
         recovery=a_lock(windows=(Window(start=NOW - HOUR, end=NOW), Window(start=NOW, end=NOW + HOUR))),
         check_at=NOW + MINUTE,
+        warn_at=NOW + HOUR,
     )
 
 
@@ -95,6 +96,7 @@ def suspension(before: Standing, *, number: int = 1, **changes: object) -> Trans
         circuit=closed(before.health.circuit),
         outage_from=min(before.health.outage_from or NOW, NOW - 5 * MINUTE),
         check_at=None,
+        warn_at=NOW + HOUR,
     )
     return replace(a_transition(before, after, number=number, health=health), **changes)  # type: ignore[arg-type]
 
@@ -384,7 +386,7 @@ def test_a_check_asked_for_in_between_defeats_no_suspension(stores: Stores) -> N
     stores.health.set_check(a_key(), epoch=1, check_at=NOW)
     assert stores.subscriptions.transition(suspension(read))
     assert stores.standing(a_key()).health.check_at is None
-    assert stores.health.due(NOW + HOUR, limit=9) == []
+    assert stores.health.due(NOW + HOUR - timedelta(microseconds=1), limit=9) == []
 
 
 def test_a_notice_told_before_defeats_no_transition_and_is_not_told_again(stores: Stores) -> None:

@@ -214,10 +214,10 @@ def test_an_exhausted_delivery_has_one_automatic_recovery_an_hour_later(outcome:
     assert (result.owed.automatic_left, result.owed.due_at) == (True, NOW + LATENCY + HOUR)
 
 
-def test_a_permanent_one_waits_for_a_person_until_it_expires() -> None:
+def test_a_permanent_one_waits_for_a_person_who_is_told_a_day_before_it_expires() -> None:
     owed = attempted(outcome=Outcome.PERMANENT).owed
     assert owed is not None
-    assert (owed.automatic_left, owed.due_at) == (False, EXPIRY)
+    assert (owed.automatic_left, owed.due_at, owed.expires_at) == (False, EXPIRY - 24 * HOUR, EXPIRY)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FATAL, Outcome.RETRYABLE])
@@ -226,7 +226,7 @@ def test_after_its_automatic_recovery_it_waits_for_a_person(outcome: Outcome) ->
     while not (result := attempted(delivery, outcome, parcel=BACKFILL)).settled:
         delivery = result.after
     assert result.owed is not None
-    assert (result.owed.automatic_left, result.owed.due_at) == (False, EXPIRY)
+    assert (result.owed.automatic_left, result.owed.due_at) == (False, EXPIRY - 24 * HOUR)
     assert result.after.own_recoveries == 1
     assert result.owed.tried_by == "rec_1"
 

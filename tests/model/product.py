@@ -17,7 +17,7 @@ from hookkeeper.domain.delivery import Parcel
 from hookkeeper.domain.event import Event
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault
-from hookkeeper.domain.recovery import RecoveryKind
+from hookkeeper.domain.recovery import RETENTION, RecoveryKind
 from hookkeeper.domain.subscription import Status, Subscription, Trigger
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Edit
@@ -380,9 +380,11 @@ class Product:
             status_code=500,
             error="http_500",
             now=self.now,
+            retention=RETENTION,
             subscriptions=self.subscriptions,
             health=self.health,
             recoveries=self.backfill_ports.recoveries,
+            ledger=self.ledger,
             ids=FakeIds(self.world),
         )
         return None

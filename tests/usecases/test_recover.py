@@ -60,9 +60,11 @@ def probe_failed(core: Core, locked: Locked, **changes: Any) -> bool:
         KEY,
         **{**plain, **changes},
         now=core.now,
+        retention=RETENTION,
         subscriptions=core.subscriptions,
         health=core.health_store,
         recoveries=core.recoveries,
+        ledger=core.ledger,
         ids=core.ids,
     )
 
@@ -302,6 +304,8 @@ def test_after_a_failed_probe_it_stays_suspended_its_owner_is_told_and_may_try_a
     assert core.present(KEY).status_reason == "reenable_probe_failed"
     (notice,) = core.world.notices_of(NoticeKind.PROBE_FAILED)
     assert (notice.facts["probe_status"], notice.facts["failures"]) == ("500", "25")
+    assert notice.facts["waiting"] == "0"
+    assert notice.facts["recoverable_until"] == "2026-12-08T11:00:00Z"
     (recovery,) = core.world.recoveries.values()
     assert (recovery.status, recovery.ended_at) == (RecoveryStatus.PROBE_FAILED, NOW)
     assert core.health(KEY).outage_from == NOW - HOUR

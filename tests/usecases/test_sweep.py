@@ -31,6 +31,7 @@ from tests.builders import (
     a_parcel,
     a_pending_subscription,
     a_recovery,
+    a_scope,
     a_subscription,
     a_suspended_subscription,
     an_event,
@@ -135,10 +136,10 @@ def test_what_no_recovery_moves_is_sent_on_the_backfill_lane(status: DeliverySta
     [{"outcome": Outcome.PERMANENT, "automatic_left": False}, {"automatic_left": False}],
     ids=["permanent", "after its automatic recovery"],
 )
-def test_what_waits_for_a_person_waits_until_its_expiry(changes: dict[str, Any]) -> None:
+def test_what_waits_for_a_person_waits_until_its_owner_is_told(changes: dict[str, Any]) -> None:
     core = owing(DeliveryStatus.EXHAUSTED, **changes)
     assert swept(core) == {"left_to_people": 1}
-    assert item(core).due_at == EXPIRY
+    assert item(core).due_at == EXPIRY - 24 * HOUR
     assert core.queued("backfill") == []
 
 
@@ -200,10 +201,12 @@ def test_story_16_what_has_left_retention_is_expired(status: DeliveryStatus) -> 
 def test_story_16_what_waits_for_a_person_who_never_comes_expires() -> None:
     core = owing(DeliveryStatus.EXHAUSTED, outcome=Outcome.PERMANENT, automatic_left=False)
     core.sweep()
-    core.later(RETENTION)
-    assert swept(core) == {}
-    core.later(GRACE)
-    assert swept(core) == {"expired": 1}
+    core.later(RETENTION - 24 * HOUR + GRACE)
+    assert swept(core) == {"warned": 1}
+    core.later(24 * HOUR - SECOND)
+    assert "expired" not in swept(core)
+    core.later(SECOND)
+    assert swept(core)["expired"] == 1
 
 
 def test_after_a_revocation_it_is_discarded() -> None:
@@ -420,7 +423,23 @@ def test_a_notice_that_nobody_has_sent_is_asked_for_again() -> None:
     assert swept(core) == {}
     core.later(2 * MINUTE)
     assert swept(core) == {"notices_sent_again": 1}
-    assert len(core.world.notice_queue) == 1
+    assert core.world.notice_queue == [(KEY.scope, (a_notice().id,))]
+
+
+def test_t58_notices_of_one_owner_are_asked_for_together_and_no_others_with_them() -> None:
+    core = Core()
+    notices = [a_notice(key=a_key(n)) for n in range(40)]
+    elsewhere = [
+        a_notice(key=a_key(50), owner_email="b@else.example"),
+        a_notice(key=a_key(51, a_scope("rival"))),
+    ]
+    for notice in (*notices, *elsewhere):
+        core.notices.put(notice)
+    core.later(2 * MINUTE)
+    assert swept(core) == {"notices_sent_again": 42}
+    asked = sorted(core.world.notice_queue, key=lambda each: len(each[1]))
+    assert [len(ids) for _, ids in asked] == [1, 1, 40]
+    assert sorted(asked[2][1]) == sorted(notice.id for notice in notices)
 
 
 # ── one bad thing ────────────────────────────────────────────────────────────────────────────────

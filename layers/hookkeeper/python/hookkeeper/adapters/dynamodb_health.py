@@ -61,7 +61,7 @@ IDS_PER_PART = 5_000
 _SENT = "sent#"
 _KIND = "health"
 _HEALTH_APART = frozenset({"key", "streaks"})
-_REWRITTEN = ("circuit", "outage_from", "recovery", "check_at")
+_REWRITTEN = ("circuit", "outage_from", "recovery", "check_at", "warn_at")
 _COUNTED = frozenset({"succeeded", "failed"})
 
 
@@ -103,9 +103,10 @@ def streak_first(outcome: Outcome) -> str:
 
 
 def due_at(health: Health) -> datetime | None:
-    """When the sweep must look: the earliest of wake, check, and the lease of a lock that is held."""
+    """When the sweep must look: the earliest of wake, check, warning, and the lease of a lock that is held."""
     lease = health.recovery.lease_until if health.recovery.held else None
-    return min((at for at in (health.circuit.wake_at, health.check_at, lease) if at), default=None)
+    moments = (health.circuit.wake_at, health.check_at, health.warn_at, lease)
+    return min((at for at in moments if at), default=None)
 
 
 def effect_update(key: SubscriptionKey, effect: HealthEffect) -> Expression:
@@ -154,6 +155,7 @@ def rewrite(expression: Expression, *, base: Health, after: Health) -> None:
     """
     expression.require_same("epoch", base.epoch)
     expression.require_same("check_at", base.check_at)
+    expression.require_same("warn_at", base.warn_at)
     expression.require_same("circuit.version", base.circuit.version)
     expression.require_same("recovery.version", base.recovery.version)
     plain = record(after)
@@ -301,6 +303,11 @@ class DynamoDBHealth:
         base = self._health(key)
         if base is not None and base.epoch == epoch:
             self._apply(_Write(before=base, change=lambda stored: replace(stored, check_at=check_at)))
+
+    def set_warning(self, key: SubscriptionKey, *, epoch: int, warn_at: datetime | None) -> None:
+        base = self._health(key)
+        if base is not None and base.epoch == epoch:
+            self._apply(_Write(before=base, change=lambda stored: replace(stored, warn_at=warn_at)))
 
     def due(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
         """A `due_at` that outlived its reason is put right on the way, so that it is not met again."""

@@ -434,6 +434,7 @@ def _health_after(transition: Transition, base: Health) -> Health:
         circuit=circuit,
         outage_from=outage_from,
         check_at=after.check_at,
+        warn_at=after.warn_at,
         recovery=base.recovery if after.recovery == before.recovery else after.recovery,
     )
 

@@ -14,6 +14,7 @@ from hookkeeper.domain.delivery import (
     with_attempt,
 )
 from hookkeeper.domain.outcome import Outcome
+from hookkeeper.domain.recovery import warned_ahead
 
 _MOVES_BY_ITSELF = frozenset({Outcome.RETRYABLE, Outcome.FATAL})
 
@@ -119,14 +120,25 @@ def tried(
         record = replace(record, status=DeliveryStatus.RETRYING, next_attempt_at=at)
         return Tried(after=record, owed=owed_item(record, due_at=at, retention=retention), settled=False)
     record = replace(record, status=DeliveryStatus.HELD if trial else DeliveryStatus.EXHAUSTED, settled=True)
-    moves = not trial and _automatic_left(record)
     owed = owed_item(
         record,
-        due_at=done + rules.automatic_recovery_after if moves else record.archived_at + retention,
+        due_at=_next_move(record, done, rules, retention, trial=trial),
         retention=retention,
         tried_by=None if trial else parcel.recovery_id,
     )
     return Tried(after=record, owed=owed, settled=True)
+
+
+def _next_move(
+    record: Delivery, done: datetime, rules: RetryRules, retention: timedelta, *, trial: bool
+) -> datetime:
+    """When a settled failure is looked at: by its outage's recovery, its own, or for its owner's warning."""
+    expires_at = record.archived_at + retention
+    if trial:
+        return expires_at
+    if _automatic_left(record):
+        return done + rules.automatic_recovery_after
+    return expires_at - warned_ahead(retention)
 
 
 def _begun(base: Delivery, parcel: Parcel, at: datetime) -> Delivery:

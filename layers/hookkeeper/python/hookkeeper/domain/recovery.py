@@ -11,7 +11,6 @@ from hookkeeper.domain.tenancy import SubscriptionKey
 
 RETENTION = timedelta(days=7)
 WARNED_AHEAD = timedelta(hours=24)
-"""How long before they expire the owner is told of owed events (SPEC §10)."""
 
 LEASE = timedelta(minutes=30)
 """How long a recovery may be silent before the sweep restarts it: twice the longest wait of a slice."""
@@ -21,6 +20,11 @@ WINDOWS_AT_MOST = 20
 
 SEND_GRACE = timedelta(seconds=30)
 """How late a backfill message may be attempted; later it goes back to owed."""
+
+
+def warned_ahead(retention: timedelta) -> timedelta:
+    """How long before they expire owed events are told of: a day, or half of a shorter retention."""
+    return min(WARNED_AHEAD, retention / 2)
 
 
 class RecoveryKind(StrEnum):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from hookkeeper.domain.audit import SYSTEM, Actor, AuditRecord
@@ -19,9 +19,9 @@ from hookkeeper.domain.recovery import (
 )
 from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import SubscriptionKey
-from hookkeeper.ports import Edit, HealthStore, Ids, Recoveries, Standing, Subscriptions
+from hookkeeper.ports import Edit, HealthStore, Ids, Ledger, Recoveries, Standing, Subscriptions
 from hookkeeper.usecases.auto_probe import AUTO_PROBE
-from hookkeeper.usecases.suspend import text_of
+from hookkeeper.usecases.notice_facts import health_facts, owner_of, text_of, waiting_facts
 
 TRIES = 5
 """How often the lock is asked for again where another change of it came between."""
@@ -197,9 +197,11 @@ def probe_failed(
     status_code: int | None,
     error: str,
     now: datetime,
+    retention: timedelta,
     subscriptions: Subscriptions,
     health: HealthStore,
     recoveries: Recoveries,
+    ledger: Ledger,
     ids: Ids,
 ) -> bool:
     """The endpoint did not pass: it stays suspended, its owner is told, the lock is free at once.
@@ -221,15 +223,19 @@ def probe_failed(
     if recovery.actor == AUTO_PROBE.id:
         return release(standing.health, ended, health=health)
     _say_why(standing, now=now, subscriptions=subscriptions, ids=ids)
-    profile = subscriptions.profile(key)
+    outage_from = standing.health.outage_from
     notice = Notice(
         key=key,
         kind=NoticeKind.PROBE_FAILED,
         dedupe=recovery_id,
         at=now,
-        owner_email=profile.owner_email if profile else "",
+        owner_email=owner_of(subscriptions.profile(key)),
         endpoint_url=standing.subscription.endpoint_url,
-        facts=_probe_facts(standing, status_code, error, now),
+        facts={
+            **_probe_facts(status_code, error, now),
+            **health_facts(standing.health),
+            **waiting_facts(key, outage_from=outage_from, now=now, retention=retention, ledger=ledger),
+        },
     )
     return release(standing.health, ended, health=health, notice=notice)
 
@@ -358,13 +364,10 @@ def _say_why(standing: Standing, *, now: datetime, subscriptions: Subscriptions,
     )
 
 
-def _probe_facts(standing: Standing, status_code: int | None, error: str, now: datetime) -> Mapping[str, str]:
-    health = standing.health
+def _probe_facts(status_code: int | None, error: str, now: datetime) -> Mapping[str, str]:
     facts = {
         "probe_status": str(status_code) if status_code else "",
         "probe_error": error,
         "probed_at": text_of(now),
-        "failures": str(health.consecutive_failures),
-        "failing_since": text_of(health.first_failure_at) if health.first_failure_at else "",
     }
     return {name: value for name, value in facts.items() if value}

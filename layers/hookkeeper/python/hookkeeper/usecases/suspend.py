@@ -1,6 +1,6 @@
 """Ask the policy about a failing endpoint, and suspend it or warn its owner."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -8,14 +8,12 @@ from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.domain.fuse import Passage
 from hookkeeper.domain.health import AutoSuspend, Gate, Health, Verdict, should_suspend
 from hookkeeper.domain.notice import Notice, NoticeKind
-from hookkeeper.domain.subscription import Profile, Status
+from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Fuse, HealthStore, Ids, Ledger, Notices, Standing, Subscriptions
 from hookkeeper.usecases import transition
 from hookkeeper.usecases.fuse import ask_fuse, host_of
-
-COUNTED_AT_MOST = 1_000
-"""How far owed items are counted for a notice: it says "at least n"."""
+from hookkeeper.usecases.notice_facts import health_facts, owner_of, text_of, waiting_facts
 
 ASKED_AGAIN_AFTER = timedelta(minutes=5)
 """When the sweep asks again for a verdict that the fuse keeps waiting."""
@@ -72,7 +70,15 @@ def suspend(
     if not verdict.suspend:
         _clear_check(standing.health, now, health)
         if verdict.at_risk and policy.auto_suspend is AutoSuspend.ENFORCE:
-            notices.put(_at_risk(standing, subscriptions.profile(key), verdict, now))
+            _warn(
+                standing,
+                verdict,
+                now=now,
+                retention=config.retention,
+                subscriptions=subscriptions,
+                ledger=ledger,
+                notices=notices,
+            )
             return Ruled(Ruling.AT_RISK, verdict)
         return Ruled(Ruling.FINE, verdict)
     if policy.auto_suspend is not AutoSuspend.ENFORCE:
@@ -91,15 +97,16 @@ def suspend(
     won = transition.suspend(
         standing,
         verdict,
-        owner_email=_owner(subscriptions.profile(key)),
+        owner_email=owner_of(subscriptions.profile(key)),
         facts=_facts(
             standing,
             verdict,
-            waiting=len(ledger.owed(key, limit=COUNTED_AT_MOST)),
+            outage_from=min(standing.health.outage_from or now, now - margins.outage),
             now=now,
             retention=config.retention,
-            margins=margins,
-        ),
+            ledger=ledger,
+        )
+        | {"suspended_at": text_of(now)},
         auto_probe=policy.auto_probe,
         now=now,
         margins=margins,
@@ -125,47 +132,51 @@ def _clear_check(present: Health, now: datetime, health: HealthStore) -> None:
         health.set_check(present.key, epoch=present.epoch, check_at=None)
 
 
-def _at_risk(standing: Standing, profile: Profile | None, verdict: Verdict, now: datetime) -> Notice:
-    subscription, streak_began = standing.subscription, standing.health.first_failure_at or now
-    return Notice(
+def _warn(
+    standing: Standing,
+    verdict: Verdict,
+    *,
+    now: datetime,
+    retention: timedelta,
+    subscriptions: Subscriptions,
+    ledger: Ledger,
+    notices: Notices,
+) -> None:
+    """Once a streak; what waits is not counted again for each failure that follows."""
+    subscription, health = standing.subscription, standing.health
+    notice = Notice(
         key=subscription.key,
         kind=NoticeKind.AT_RISK,
-        dedupe=f"streak-{int(streak_began.timestamp() * 1_000_000)}",
+        dedupe=f"streak-{int((health.first_failure_at or now).timestamp() * 1_000_000)}",
         at=now,
-        owner_email=_owner(profile),
+        owner_email="",
         endpoint_url=subscription.endpoint_url,
-        facts=_health_facts(standing.health) | {"limits": "; ".join(map(describe, verdict.gates))},
     )
+    if notices.get(notice.key, notice.id) is not None:
+        return
+    facts = _facts(
+        standing, verdict, outage_from=health.outage_from, now=now, retention=retention, ledger=ledger
+    )
+    owner_email = owner_of(subscriptions.profile(notice.key))
+    notices.put(replace(notice, owner_email=owner_email, facts=facts))
 
 
 def _facts(
     standing: Standing,
     verdict: Verdict,
     *,
-    waiting: int,
+    outage_from: datetime | None,
     now: datetime,
     retention: timedelta,
-    margins: Margins,
+    ledger: Ledger,
 ) -> dict[str, str]:
-    """The notice's facts as they stand at the suspension (F13)."""
-    outage_from = min(standing.health.outage_from or now, now - margins.outage)
-    return _health_facts(standing.health) | {
+    return {
+        **health_facts(standing.health),
         "limits": "; ".join(map(describe, verdict.gates)),
-        "waiting": str(waiting),
-        "recoverable_until": text_of(outage_from + retention),
-        "suspended_at": text_of(now),
+        **waiting_facts(
+            standing.subscription.key, outage_from=outage_from, now=now, retention=retention, ledger=ledger
+        ),
     }
-
-
-def _health_facts(health: Health) -> dict[str, str]:
-    facts = {
-        "failures": str(health.consecutive_failures),
-        "failing_since": text_of(health.first_failure_at) if health.first_failure_at else "",
-        "last_status": str(health.last_status_code) if health.last_status_code else "",
-        "last_error": health.last_error or "",
-        "last_attempt_at": text_of(health.last_attempt_at) if health.last_attempt_at else "",
-    }
-    return {name: value for name, value in facts.items() if value}
 
 
 def describe(gate: Gate) -> str:
@@ -174,17 +185,8 @@ def describe(gate: Gate) -> str:
     return f"{name}: {gate.count} of {gate.count_limit}, {_span(gate.age)} of {_span(gate.age_limit)}"
 
 
-def text_of(moment: datetime) -> str:
-    """RFC 3339, UTC, whole seconds."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _span(span: timedelta) -> str:
     minutes, seconds = divmod(int(span.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     words = [f"{n} {unit}" for n, unit in ((hours, "h"), (minutes, "min"), (seconds, "s")) if n]
     return " ".join(words[:2]) or "0 s"
-
-
-def _owner(profile: Profile | None) -> str:
-    return profile.owner_email if profile else ""

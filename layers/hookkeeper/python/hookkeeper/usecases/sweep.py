@@ -28,6 +28,7 @@ from hookkeeper.usecases.suspend import suspend
 from hookkeeper.usecases.sweep_owed import move_owed
 from hookkeeper.usecases.sweep_ports import Round, SweepPorts
 from hookkeeper.usecases.wake_circuit import wake_circuit
+from hookkeeper.usecases.warn_of_expiry import wants_warning, warn_of_expiry
 
 __all__ = ["SweepPorts", "Swept", "sweep"]
 
@@ -124,6 +125,9 @@ def _tend(run: Round, standing: Standing, swept: Swept) -> None:
                 swept.done[f"policy_{_ask_policy(run, health.key, health.last_attempt_at)}"] += 1
             else:
                 swept.done[_auto_probe(run, standing)] += 1
+    if wants_warning(run, health):
+        with swept.sparing_the_rest():
+            swept.done[warn_of_expiry(run, standing)] += 1
     if active and wake_at is not None and run.now >= wake_at and _may_try(health, run.now):
         swept.done[wake_circuit(run, standing)] += 1
 

@@ -10,6 +10,7 @@ from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.subscription import Status
 from hookkeeper.ports import Ledger, Settlement, Standing
 from hookkeeper.usecases.sweep_ports import Round
+from hookkeeper.usecases.warn_of_expiry import leave_to_people
 
 SENT_AGAIN_AFTER = timedelta(minutes=5)
 """Where an item's `due_at` goes when it is sent: should that message be lost too, it is sent again."""
@@ -38,8 +39,7 @@ def move_owed(
         _put_off(run, item, REVIEW_AFTER, taken_by=NOBODY)
         return "left_to_recovery", None
     if item.status is DeliveryStatus.EXHAUSTED and not (item.automatic_left and item.outcome in _AUTOMATIC):
-        run.ports.ledger.move_due(item, due_at=item.expires_at)
-        return "left_to_people", None
+        return leave_to_people(run, item, standing), None
     if not _put_off(run, item, SENT_AGAIN_AFTER):
         return "taken_by_others", None
     return "sent", parcel_of(item, delivery)

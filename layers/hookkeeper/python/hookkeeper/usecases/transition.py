@@ -37,6 +37,9 @@ from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Ids, Standing, Subscriptions, Transition
 from hookkeeper.usecases.auto_probe import AUTO_PROBE
 
+FIRST_LOOK = timedelta(hours=1)
+"""When the sweep looks how long a suspended subscription's events are kept, by the rules of that time."""
+
 REENABLED = "reenabled"
 TOLD_AGAIN_AFTER = timedelta(days=1)
 TRIES = 5
@@ -266,7 +269,7 @@ def withdraw_consent(
         )
         health = _in_outage(standing.health, now, margins)
         lock = replace(health.recovery, version=standing.health.recovery.version + 1, windows=())
-        health = replace(health, recovery=lock)
+        health = replace(health, warn_at=None, recovery=lock)
         withdrawn = _transition(
             standing, after, health, audit_id, "subscription.consent_withdrawn", actor, now
         )
@@ -330,6 +333,7 @@ def activate(
             circuit=closed(health.circuit),
             outage_from=None,
             check_at=None,
+            warn_at=None,
             recovery=lock,
         )
         transition = _transition(standing, after, restored, audit_id, "subscription.reenabled", actor, now)
@@ -367,6 +371,7 @@ def revoke(
             circuit=closed(health.circuit),
             outage_from=None,
             check_at=None,
+            warn_at=None,
             recovery=lock,
         )
         return _transition(standing, after, ended, audit_id, "subscription.revoked", actor, now)
@@ -447,6 +452,7 @@ def _in_outage(health: Health, now: datetime, margins: Margins) -> Health:
         circuit=closed(health.circuit),
         outage_from=min(health.outage_from or begins, begins),
         check_at=None,
+        warn_at=now + FIRST_LOOK,
         recovery=lock,
     )
 
