@@ -36,7 +36,8 @@ class RuntimeConfig:
         name = self.tenant_policies.get(subscription.scope.tenant_id, subscription.policy)
         name = self.subscription_policies.get(subscription.id, name)
         policy = self.policies.get(name, self.policies["graded"])
-        return replace(policy, auto_suspend=milder(policy.auto_suspend, self.auto_suspend))
+        suspends = milder(policy.auto_suspend, self.auto_suspend)
+        return policy if suspends is policy.auto_suspend else replace(policy, auto_suspend=suspends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
