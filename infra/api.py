@@ -82,7 +82,7 @@ class Api(Construct):
     def _api(self, storage: Storage, queues: Queues, runtime: RuntimeConfig) -> Function:
         config = self._shared.config
         role = execution_role(self, "api")
-        tenant_role = self._tenant_role(role, storage)
+        self.tenant_role = _tenant_role(self, role, storage)
         api = Function(
             self,
             "api",
@@ -100,7 +100,7 @@ class Api(Construct):
                 access_table=storage.access.table_name,
                 audit_table=storage.audit.table_name,
                 notices_table=storage.notices.table_name,
-                tenant_role_arn=tenant_role.role_arn,
+                tenant_role_arn=self.tenant_role.role_arn,
                 events_queue_url=queues.events.queue.queue_url,
                 deliveries_queue_url=queues.deliveries.queue.queue_url,
                 contacts_queue_url=queues.contacts.queue.queue_url,
@@ -118,7 +118,7 @@ class Api(Construct):
                 own_hosts=self.hosts,
             ),
         )
-        api.may("sts:AssumeRole", "sts:TagSession", on=tenant_role.role_arn)
+        api.may("sts:AssumeRole", "sts:TagSession", on=self.tenant_role.role_arn)
         storage.access.allow(api, *READ, *WRITE)
         storage.access.allow_index(api, "lists")
         storage.audit.allow(api, *PUT, *QUERY)
@@ -134,22 +134,13 @@ class Api(Construct):
         self._reader.function = recover
         self.api.may("lambda:InvokeFunction", on=recover.function_arn)
 
-    def _tenant_role(self, api_role: iam.Role, storage: Storage) -> iam.Role:
-        """What api works under on a tenant's items: it must name tenant and mode to take it (SPEC §4)."""
-        role = iam.Role(
-            self,
-            "TenantRole",
-            description="Work on the items of the tenant and mode that the session is tagged with",
-            max_session_duration=cdk.Duration.hours(1),
-            assumed_by=iam.SessionTagsPrincipal(
-                iam.ArnPrincipal(api_role.role_arn).with_conditions(
-                    {"Null": {"aws:RequestTag/tenant": "false", "aws:RequestTag/mode": "false"}}
-                )
-            ),
-        )
-        for statement in tenant_policy(storage):
-            role.add_to_policy(statement)
-        return role
+    def lend_tenants_to(self, function: Function) -> None:
+        """Let another function than `api` take the tenant role, on the same terms."""
+        trust = self.tenant_role.assume_role_policy
+        if trust is None:
+            raise ValueError("the tenant role has no trust policy")
+        _borrower(function.execution_role).add_to_assume_role_policy(trust)
+        function.may("sts:AssumeRole", "sts:TagSession", on=self.tenant_role.role_arn)
 
     def _routes(self) -> None:
         integration = apigateway.LambdaIntegration(self.api, proxy=True, allow_test_invoke=False)
@@ -173,6 +164,26 @@ class Api(Construct):
             acknowledge(
                 method, {"AwsSolutions-APIG4": "Health and the API's own description hold no secret."}
             )
+
+
+def _tenant_role(scope: Construct, api_role: iam.Role, storage: Storage) -> iam.Role:
+    """What api and console work under on a tenant's items."""
+    role = iam.Role(
+        scope,
+        "TenantRole",
+        description="Work on the items of the tenant and mode that the session is tagged with",
+        max_session_duration=cdk.Duration.hours(1),
+        assumed_by=_borrower(api_role),
+    )
+    for statement in tenant_policy(storage):
+        role.add_to_policy(statement)
+    return role
+
+
+def _borrower(role: iam.Role) -> iam.SessionTagsPrincipal:
+    """A role that may take the tenant role, if it names tenant and mode (SPEC §4)."""
+    named = {"Null": {"aws:RequestTag/tenant": "false", "aws:RequestTag/mode": "false"}}
+    return iam.SessionTagsPrincipal(iam.ArnPrincipal(role.role_arn).with_conditions(named))
 
 
 @jsii.implements(cdk.IStableStringProducer)

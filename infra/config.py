@@ -49,6 +49,7 @@ class StageConfig:
 
     authorizer: Size = Size(512, 10)
     api: Size = Size(1024, 29)
+    console: Size = Size(1024, 29)
     fan_out: Size = Size(1024, 120)
     deliver: Size = Size(1024, 120)
     contact: Size = Size(512, 60)

@@ -1,16 +1,18 @@
 """The architecture on one screen: build, connect, output."""
 
-from aws_cdk import CfnOutput, IStackSynthesizer, Stack
+from aws_cdk import IStackSynthesizer, Stack
 from constructs import Construct
 
 from infra.api import Api
 from infra.config import StageConfig
+from infra.console import Console
 from infra.delivery import Delivery
 from infra.function import Shared
 from infra.ingest import Ingest
 from infra.layers import Layers
 from infra.monitoring import Monitoring
 from infra.notices import Notices
+from infra.outputs import add_outputs
 from infra.queues import Queues
 from infra.recovery import Recovery
 from infra.runtime_config import RuntimeConfig
@@ -63,23 +65,29 @@ class HookkeeperStack(Stack):
             console_url=api.console_url,
         )
 
-        functions = {
-            function.node.id: function
-            for function in (
-                api.authorizer,
-                api.api,
-                ingest.fan_out,
-                delivery.deliver,
-                delivery.contact,
-                recovery.recover,
-                recovery.sweep,
-                notices.notify,
-            )
-        }
         dead = {name: lane.dead for name, lane in queues.lanes.items()} | {
             "Ingest": ingest.undelivered,
             "Recovery": recovery.unended,
             "Feedback": notices.unheard,
+        }
+        console = Console(
+            self,
+            "Console",
+            shared=shared,
+            storage=storage,
+            queues=queues,
+            runtime=runtime,
+            api=api,
+            recover=recovery.recover,
+            dead=dead,
+        )
+
+        functions = {
+            function.node.id: function
+            for function in (
+                *(api.authorizer, api.api, console.console, ingest.fan_out, delivery.deliver),
+                *(delivery.contact, recovery.recover, recovery.sweep, notices.notify),
+            )
         }
         monitoring = Monitoring(
             self,
@@ -91,26 +99,21 @@ class HookkeeperStack(Stack):
             recoveries=recovery.machine,
         )
 
-        self._output("ApiUrl", api.url)
-        self._output("ConsoleUrl", api.console_url)
-        self._output("RestApiId", api.rest.rest_api_id)
-        self._output("EventsQueueUrl", queues.events.queue.queue_url)
-        self._output("EventBusName", ingest.bus.event_bus_name)
-        self._output("ArchiveBucketName", storage.archive.bucket_name)
-        self._output("RecoveryStateMachineArn", recovery.machine.state_machine_arn)
-        self._output("AlarmsTopicArn", monitoring.topic.topic_arn)
-        self._output("AppConfigApplication", runtime.application)
-        self._output("AppConfigEnvironment", runtime.environment)
-        self._output("AppConfigProfile", runtime.profile)
-        for name, function in functions.items():
-            self._output(f"Function{name}", function.function_name)
-        for name, lane in queues.lanes.items():
-            self._output(f"Queue{name}", lane.queue.queue_url)
-        self._output("QueueRejected", queues.rejected.queue_url)
-        for name, queue in dead.items():
-            self._output(f"Dlq{name}", queue.queue_url)
-        for name, table in storage.tables.items():
-            self._output(f"Table{name}", table.table_name)
-
-    def _output(self, name: str, value: str) -> None:
-        CfnOutput(self, name, value=value)
+        add_outputs(
+            self,
+            functions=functions,
+            queues=queues,
+            dead=dead,
+            storage=storage,
+            runtime=runtime,
+            single={
+                "ApiUrl": api.url,
+                "ConsoleUrl": api.console_url,
+                "RestApiId": api.rest.rest_api_id,
+                "EventsQueueUrl": queues.events.queue.queue_url,
+                "EventBusName": ingest.bus.event_bus_name,
+                "ArchiveBucketName": storage.archive.bucket_name,
+                "RecoveryStateMachineArn": recovery.machine.state_machine_arn,
+                "AlarmsTopicArn": monitoring.topic.topic_arn,
+            },
+        )

@@ -93,6 +93,18 @@ def resend(delivery_id: str) -> Response[str]:
     return see(visit, f"/deliveries/{delivery_id}?resent=1")
 
 
+@router.get("/console/deliveries/<delivery_id>/body")
+def body(delivery_id: str) -> Response[str]:
+    """The event as it is sent: a part of the page where its script asks, else plain text."""
+    visit, scope = in_tenant(router, Right.DELIVERIES_READ)
+    delivery = get_delivery(scope, delivery_id, ledger=visit.reach.ledger)
+    try:
+        text = visit.reach.event_bodies.body(scope, delivery.pointer).decode()
+    except NotFoundError:
+        text = "It is gone: events are kept for as long as retention says."
+    return page(visit, "_body.html", text=text) if visit.fragment else plain(text)
+
+
 @router.get("/console/deliveries/<delivery_id>/attempts/<number>")
 def excerpt(delivery_id: str, number: str) -> Response[str]:
     """What an endpoint answered, as plain text: whatever it holds, no browser runs it."""

@@ -19,6 +19,7 @@ from hookkeeper.adapters.dynamodb_sessions import DynamoDBSessions
 from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
 from hookkeeper.adapters.ids import TypeIds
 from hookkeeper.adapters.kms_secrets import KmsSecrets
+from hookkeeper.adapters.lambda_event_bodies import LambdaEventBodies
 from hookkeeper.adapters.s3_archive import S3Archive
 from hookkeeper.adapters.sfn_workflow import SfnWorkflow
 from hookkeeper.adapters.sqs_dead_letters import DeadLetterQueue, SqsDeadLetterQueues
@@ -34,6 +35,7 @@ from hookkeeper.ports import (
     Consents,
     Contacts,
     DeadLetterQueues,
+    EventBodies,
     EventItems,
     HealthStore,
     Ids,
@@ -72,6 +74,7 @@ class Reach:
     lanes: Lanes
     archive: Archive
     events: EventItems
+    event_bodies: EventBodies
     secrets: Secrets
     contacts: Contacts
     audit: Audit
@@ -121,6 +124,7 @@ def reach_of(settings: ConsoleSettings) -> Reach:
         events=DynamoDBEvents(theirs, events_table=settings.events_table),
         # The index alone: the bytes in the bucket are not the console's to read.
         archive=S3Archive(None, theirs, bucket="", events_table=settings.events_table),
+        event_bodies=LambdaEventBodies(boto3.client("lambda"), function_name=settings.recover_function),
         secrets=KmsSecrets(
             theirs,
             boto3.client("kms"),

@@ -91,8 +91,7 @@ def situation_of(visit: Visit, key: SubscriptionKey, *, asked_at: datetime | Non
         recovery=recovery,
         eta=RecoveryOut.of(recovery, now=visit.now).eta if recovery else None,
         asked_at=asked_at,
-        probes=config.policy_of(standing.subscription).probe_on_reenable
-        and not standing.subscription.proven,
+        probes=config.policy_of(standing.subscription).probe_on_reenable and not standing.subscription.proven,
         now=visit.now,
     )
 

@@ -46,8 +46,9 @@ def test_the_gateways_own_error_is_a_problem_document(
     assert content_type == "'application/problem+json'"
 
 
-def test_only_health_and_the_apis_description_are_open(prod: Any) -> None:
-    paths = {f"<{id_}>": r["PathPart"] for id_, r in prod.of("AWS::ApiGateway::Resource").items()}
+def test_only_health_the_apis_description_and_the_console_are_open(prod: Any) -> None:
+    resources = {f"<{id_}>": r for id_, r in prod.of("AWS::ApiGateway::Resource").items()}
+    paths = {id_: _path(prod, resources, id_) for id_ in resources}
     access = {
         (paths[prod.literal(m["ResourceId"])], m["HttpMethod"]): m["AuthorizationType"]
         for m in prod.of("AWS::ApiGateway::Method").values()
@@ -56,7 +57,15 @@ def test_only_health_and_the_apis_description_are_open(prod: Any) -> None:
         ("{proxy+}", "ANY"): "CUSTOM",
         ("healthz", "GET"): "NONE",
         ("openapi.json", "GET"): "NONE",
+        ("console", "ANY"): "NONE",
+        ("console/{proxy+}", "ANY"): "NONE",
     }
+
+
+def _path(prod: Any, resources: Any, id_: str) -> str:
+    parent = prod.literal(resources[id_]["ParentId"])
+    above = f"{_path(prod, resources, parent)}/" if parent in resources else ""
+    return f"{above}{resources[id_]['PathPart']}"
 
 
 def test_a_revoked_key_outlives_its_revocation_by_less_than_a_minute(prod: Any) -> None:

@@ -8,6 +8,7 @@ from hookkeeper import settings
 SETTINGS: dict[str, type[settings.Settings]] = {
     "Authorizer": settings.AuthorizerSettings,
     "Api": settings.ApiSettings,
+    "Console": settings.ConsoleSettings,
     "FanOut": settings.FanOutSettings,
     "Deliver": settings.DeliverSettings,
     "Contact": settings.ContactSettings,
@@ -101,7 +102,8 @@ def test_lambda_does_not_take_our_retries_for_a_runaway_loop(prod: Any, function
 
 
 def test_an_api_call_is_answered_before_the_gateway_gives_up(prod: Any) -> None:
-    assert prod.function("Api")["Timeout"] <= 29
+    for function in ("Api", "Console"):
+        assert prod.function(function)["Timeout"] <= 29
 
 
 def test_the_embedded_aws_gets_our_layer_alone_for_whatever_machine_it_is(local: Any) -> None:

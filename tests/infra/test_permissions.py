@@ -9,6 +9,7 @@ SENDS = {
     "Api": {"Events", "Deliveries", "Contacts"},
     "FanOut": {"Events", "Deliveries", "Rejected"},
     "Deliver": {"Deliveries", "Backfill"},
+    "Console": {"Events", "Deliveries", "Backfill", "Notices", "Contacts"},
     "Contact": set(),
     "Recover": {"Backfill"},
     "Notify": set(),
@@ -82,15 +83,15 @@ def test_due_items_of_all_tenants_are_the_sweeps_alone(prod: Any) -> None:
     assert readers == {prod.role_of("Sweep")}
 
 
-def test_sealing_is_the_apis_and_opening_only_for_those_who_sign(prod: Any) -> None:
+def test_sealing_is_for_those_who_rotate_and_opening_only_for_those_who_sign(prod: Any) -> None:
     allowed: dict[str, set[str]] = {}
     for grant in prod.grants():
         for action in grant.actions:
             if action.startswith("kms:"):
                 allowed.setdefault(action, set()).add(grant.role)
     assert allowed == {
-        "kms:GenerateDataKey": {prod.role_of("Api")},
-        "kms:Decrypt": {prod.role_of(name) for name in ("Api", "Deliver", "Contact")},
+        "kms:GenerateDataKey": {prod.role_of(name) for name in ("Api", "Console")},
+        "kms:Decrypt": {prod.role_of(name) for name in ("Api", "Console", "Deliver", "Contact")},
     }
 
 
@@ -114,9 +115,10 @@ def test_the_archive_is_written_by_fan_out_and_read_by_those_who_deliver_what_is
     }
 
 
-def test_the_api_touches_tenants_items_only_in_a_session_of_that_tenant_and_mode(prod: Any) -> None:
+def test_api_and_console_touch_tenants_items_only_in_a_session_of_that_tenant_and_mode(prod: Any) -> None:
     for table in TENANTS_TABLES:
-        assert not prod.actions_on(_table(prod, table), prod.role_of("Api"))
+        for function in ("Api", "Console"):
+            assert not prod.actions_on(_table(prod, table), prod.role_of(function))
     for grant in prod.grants(_tenant_role(prod)):
         assert grant.conditions == {
             "ForAllValues:StringLike": {
@@ -126,11 +128,26 @@ def test_the_api_touches_tenants_items_only_in_a_session_of_that_tenant_and_mode
         }
 
 
-def test_the_tenant_role_is_taken_by_the_api_alone_and_never_without_tags(prod: Any) -> None:
+def test_the_tenant_role_is_taken_by_api_and_console_alone_and_never_without_tags(prod: Any) -> None:
     (statement,) = prod.resources[_tenant_role(prod)]["Properties"]["AssumeRolePolicyDocument"]["Statement"]
-    assert prod.literal(statement["Principal"]["AWS"]) == f"<{prod.role_of('Api')}.Arn>"
+    borrowers = set(map(prod.literal, statement["Principal"]["AWS"]))
+    assert borrowers == {f"<{prod.role_of(name)}.Arn>" for name in ("Api", "Console")}
     assert statement["Condition"] == {
         "Null": {"aws:RequestTag/tenant": "false", "aws:RequestTag/mode": "false"}
+    }
+
+
+def test_the_console_writes_sessions_and_counts_into_the_access_table_and_never_a_key(prod: Any) -> None:
+    access = _table(prod, "Access")
+    writing = [
+        grant
+        for grant in prod.grants(prod.role_of("Console"))
+        if access in grant.resources and set(grant.actions) & {*CHANGES, "dynamodb:PutItem"}
+    ]
+    assert len(writing) == 1
+    assert writing[0].conditions == {
+        "ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["session#*", "portal#*", "rate#*"]},
+        "Null": {"dynamodb:LeadingKeys": "false"},
     }
 
 

@@ -82,7 +82,14 @@ def test_new_notices_alone_wake_notify(prod: Any) -> None:
 
 @pytest.mark.parametrize("queue", CONSUMERS)
 def test_nobody_but_sqs_puts_a_message_into_dead_letters(prod: Any, queue: str) -> None:
-    assert not prod.actions_on(f"<{prod.output(f'Dlq{queue}')}.Arn>")
+    dead = f"<{prod.output(f'Dlq{queue}')}.Arn>"
+    assert prod.actions_on(dead) == prod.actions_on(dead, prod.role_of("Console"))
+    assert prod.actions_on(dead) == {"sqs:GetQueueAttributes", "sqs:ReceiveMessage", "sqs:DeleteMessage"}
+
+
+def test_what_no_lane_lost_is_counted_by_the_console_and_moved_by_nobody(prod: Any) -> None:
+    for queue in prod.outputs("Dlq").keys() - CONSUMERS.keys():
+        assert prod.actions_on(f"<{prod.output(f'Dlq{queue}')}.Arn>") == {"sqs:GetQueueAttributes"}
 
 
 def test_a_service_may_send_to_a_queue_only_on_behalf_of_a_rule_of_ours(prod: Any) -> None:

@@ -132,6 +132,8 @@ class ConsoleSettings(_RuntimeConfigured, _Timed):
     dead_letter_queues: Names
     """Each `name|URL|URL of its lane`; without the last where no lane put its messages there."""
     state_machine_arn: str
+    recover_function: str
+    """Reads events' bytes from the archive for it."""
     kms_key_id: str
     console_url: str
     allowed_hosts: Names = ()
