@@ -150,9 +150,9 @@ def batch_get(
     """Read distinct keys (at most 100 in all) consistently: what was found, and what stayed unread."""
     found: dict[str, list[Item]] = {table: [] for table in keys}
     left = {table: list(wanted) for table, wanted in keys.items() if wanted}
+    if not left:
+        return found, left
     for _ in backoff.attempts():
-        if not left:
-            break
         answer = _unless_passing(
             lambda: client.batch_get_item(
                 RequestItems={
@@ -166,6 +166,8 @@ def batch_get(
         for table, items in answer.get("Responses", {}).items():
             found[table] += items
         left = {table: rest["Keys"] for table, rest in answer.get("UnprocessedKeys", {}).items()}
+        if not left:
+            break
     return found, left
 
 
