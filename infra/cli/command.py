@@ -128,7 +128,7 @@ def command(
 def _world() -> Outside:
     """HOOKKEEPER_HOME: the folder of an embedded AWS other than the checkout's own."""
     folder = os.environ.get("HOOKKEEPER_HOME")
-    return Outside(home=Home(Path(folder))) if folder else Outside()
+    return Outside(home=Home(Path(folder).absolute())) if folder else Outside()
 
 
 @contextmanager

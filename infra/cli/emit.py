@@ -16,6 +16,9 @@ from infra.cli.session import Session
 from infra.cli.show import words
 from infra.cli.ways import Event, Refusal, Via, Way, way_of
 
+BATCH_SECONDS = 0.25
+"""With a rate, how much of it goes in one batch: small steps rather than bursts."""
+
 
 @dataclass(slots=True)
 class _Tally:
@@ -63,7 +66,7 @@ def _ids(event_id: str | None, count: int) -> Iterator[str]:
 
 def _emit(session: Session, events: Iterator[Event], way: Way, *, count: int, rate: float | None) -> _Tally:
     tally = _Tally(began=session.outside.clock())
-    most = way.most if rate is None else min(way.most, max(1, int(rate)))
+    most = way.most if rate is None else min(way.most, max(1, int(rate * BATCH_SECONDS)))
     with _progress(session, count) as progress:
         task = progress.add_task("events", total=count)
         for batch in batches(events, most=most, most_bytes=way.most_bytes, size_of=_size):

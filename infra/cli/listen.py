@@ -1,6 +1,7 @@
 """`hookkeeper listen`: an HTTPS receiver on this machine that checks signatures, and fails when told to."""
 
 import contextlib
+import signal
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from hookkeeper.domain.moment import rfc3339
 from rich.text import Text
 
 from infra.cli.client import path
-from infra.cli.session import Session, UsageError
+from infra.cli.session import Failure, Session, UsageError
 from infra.cli.show import clock, words
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 PORT = 8443
 TURN_SECONDS = 0.5
+CHALLENGE = "endpoint.verification"
+CHALLENGED_WITHIN_SECONDS = 30.0
 FAILING_STATUS = 500
 OWNER = "owner@customer.test"
 
@@ -62,18 +65,39 @@ def listen(
     home = session.outside.home
     home.prepare()
     ensure_authority(home.ca_certificate, home.ca_key)
-    with Receiver(server_context(home.ca_certificate, home.ca_key), port=port) as receiver:
-        receiver.behave(*_script(status, delay, reset=reset, fail_first=fail_first))
+    context = server_context(home.ca_certificate, home.ca_key)
+    script = _script(status, delay, reset=reset, fail_first=fail_first)
+    log = _Log(session)
+    with _open(Receiver(context, port=port), port) as receiver, _ended_by_signals():
+        session.screen.note(f"listening on {receiver.url(where)}; Ctrl-C ends it")
         if secrets:
             receiver.trust(where, *secrets)
-        log = _Log(session)
-        session.screen.note(f"listening on {receiver.url(where)}; Ctrl-C ends it")
-        with (
-            contextlib.suppress(KeyboardInterrupt),
-            _subscribed(session, receiver, where, event_types or (), owner_email),
-        ):
+        with _subscribed(session, receiver, where, event_types or (), owner_email):
+            receiver.behave(*script)
             log.follow(receiver, count)
-        log.sum_up()
+    log.sum_up()
+
+
+@contextlib.contextmanager
+def _open(receiver: "Receiver", port: int) -> Iterator["Receiver"]:
+    """Raises Failure where the port is taken."""
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = stack.enter_context(receiver)
+        except OSError as error:
+            raise Failure(f"cannot listen on port {port}: {error.strerror}") from None
+        yield opened
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM ends it as Ctrl-C does: in order, and as a success."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _script(status: int | None, delay: float, *, reset: bool, fail_first: int) -> "Sequence[Behaviour]":
@@ -89,7 +113,10 @@ def _script(status: int | None, delay: float, *, reset: bool, fail_first: int) -
 def _subscribed(
     session: Session, receiver: "Receiver", where: str, event_types: Sequence[str], owner_email: str
 ) -> Iterator[None]:
-    """A subscription of the receiver for as long as it listens, whose secret it trusts."""
+    """A subscription of the receiver for as long as it listens, whose secret it trusts.
+
+    It answers well until its challenge has come, whatever it was told to do afterwards.
+    """
     if not event_types:
         yield
         return
@@ -103,9 +130,15 @@ def _subscribed(
     receiver.trust(where, made["secret"])
     session.screen.note(f"subscribed as {made['id']} for {', '.join(event_types)}, until this ends")
     try:
+        if not receiver.wait_until(_challenged, timeout_seconds=CHALLENGED_WITHIN_SECONDS):
+            session.screen.note("no challenge has come yet; it is pending until one is echoed")
         yield
     finally:
         api.delete(path("subscriptions", made["id"]), etag="*")
+
+
+def _challenged(receiver: "Receiver") -> bool:
+    return any(each.event.get("type") == CHALLENGE for each in receiver.received)
 
 
 @dataclass(slots=True)

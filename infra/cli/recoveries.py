@@ -107,7 +107,7 @@ def watch(session: Session, recovery_id: str) -> None:
         for recovery in _states(session, recovery_id):
             live.tell(recovery)
     if not session.json:
-        session.screen.out.print(_whole(recovery, session))
+        session.screen.print(_whole(recovery, session))
     if recovery["status"] != "completed":
         raise typer.Exit(FAILED)
     if recovery["failed"] or recovery["expired"]:

@@ -31,10 +31,7 @@ WAIT_SECONDS = 2
 """Long polling, so that an empty answer means an empty queue."""
 
 _OTHERWISE = {"Ingest": "EventsQueueUrl"}
-"""Where the letters of a queue go whose source is no queue: EventBridge's, to where its rule sends."""
-
-_NOWHERE = {"Recovery"}
-"""Told of recoveries that broke; the sweep has taken those up from their locks since."""
+"""Where the letters go that EventBridge could not deliver: to where its rule sends."""
 
 Message = Mapping[str, Any]
 
@@ -74,7 +71,7 @@ def redrive(
     if lane is None:
         raise Failure(f"no queue {queue}; there are {', '.join(lanes)}", exit_code=NOT_FOUND)
     if lane.queue_url is None:
-        raise Failure(f"the letters of {lane.name} have no queue to go back to; the sweep has taken them up")
+        raise Failure(f"the letters of {queue} came from no queue, so there is none to put them back into")
     _redrive(session, sqs, lane, match=match, most=most, yes=yes)
 
 
@@ -82,8 +79,8 @@ def _lanes(deployment: Deployment) -> Iterator[Lane]:
     for output, url in sorted(deployment.outputs.items()):
         name = output.removeprefix(PREFIX)
         if output.startswith(PREFIX) and name:
-            source = None if name in _NOWHERE else _OTHERWISE.get(name, f"Queue{name}")
-            yield Lane(name, url, deployment.output(source) if source else None)
+            source = _OTHERWISE.get(name, f"Queue{name}")
+            yield Lane(name, url, deployment.outputs.get(source))
 
 
 def _list(session: Session, sqs: Any, lanes: list[Lane]) -> None:

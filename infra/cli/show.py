@@ -62,7 +62,7 @@ class Screen:
         if self.json:
             self.document(document)
         else:
-            self.out.print(shown())
+            self.print(shown())
 
     def show_all(
         self, items: Sequence[Any], shown: Callable[[], RenderableType], *, none: str, more: bool = False
@@ -72,11 +72,21 @@ class Screen:
             for item in items:
                 self.line(item)
         elif items:
-            self.out.print(shown())
+            self.print(shown())
         else:
             self.note(none)
         if more:
             self.note("there are more: --limit N, or --all")
+
+    def print(self, shown: RenderableType) -> None:
+        """On a terminal as it is; elsewhere without the blanks that fill up columns."""
+        if self.out.is_terminal:
+            self.out.print(shown)
+            return
+        with self.out.capture() as captured:
+            self.out.print(shown)
+        for line in captured.get().splitlines():
+            self.out.out(line.rstrip(), highlight=False)
 
     def document(self, document: Any) -> None:
         text = json.dumps(document, ensure_ascii=False, indent=2)
@@ -107,16 +117,15 @@ class Screen:
         if self.json:
             self.err.out(json.dumps({"status": status, **problem}, ensure_ascii=False), highlight=False)
             return
-        self.failure(str(problem.get("detail") or problem.get("title") or f"HTTP {status}"))
+        sentence = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
         errors = problem.get("errors") or []
-        if len(errors) == 1 and errors[0].get("detail") in str(problem.get("detail")):
-            place = str(errors[0].get("pointer", ""))
-        else:
-            place = ""
-            for error in errors:
-                told = " ".join(str(error.get(part, "")) for part in ("pointer", "detail"))
-                self.err.print(words(f"  {told.strip()} ({error.get('code')})"), soft_wrap=True)
-        named = {"at": place, "code": problem.get("code"), "request": problem.get("request_id")}
+        if len(errors) == 1 and errors[0].get("detail") == sentence:
+            sentence, errors = f"{errors[0].get('pointer', '')} {sentence}".strip(), []
+        self.failure(sentence)
+        for error in errors:
+            told = " ".join(str(error.get(part) or "") for part in ("pointer", "detail"))
+            self.err.print(words(f"  {told.strip()} ({error.get('code')})"), soft_wrap=True)
+        named = {"code": problem.get("code"), "request": problem.get("request_id")}
         told = " · ".join(f"{name} {value}" for name, value in named.items() if value)
         self.err.print(words(f"  HTTP {status}" + (f" · {told}" if told else ""), "dim"), soft_wrap=True)
 

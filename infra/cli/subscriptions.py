@@ -51,6 +51,8 @@ def create(
     wanted |= {name: value for name, value in optional.items() if value}
     created = session.tenant_api.post(path("subscriptions"), wanted)
     session.screen.show(created, lambda: _created(created))
+    for warning in created["warnings"]:
+        session.screen.note(Text("! ", "yellow") + words(warning))
     if not created["challenged"]:
         session.screen.note("no challenge went out: hookkeeper subscriptions verify " + created["id"])
 

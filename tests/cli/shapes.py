@@ -57,8 +57,16 @@ def subscription(
 
 def subscription_created() -> dict[str, Any]:
     pending = a_pending_subscription()
-    made = SubscriptionCreated.created(pending, a_profile(), a_health(), secret=SECRET, challenged=True)
-    return told(made)
+    return told(
+        SubscriptionCreated.created(
+            pending,
+            a_profile(),
+            a_health(),
+            secret=SECRET,
+            challenged=True,
+            warnings=["order.* matches nothing in the catalogue"],
+        )
+    )
 
 
 def rotated() -> dict[str, Any]:

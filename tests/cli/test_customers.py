@@ -75,6 +75,7 @@ def test_a_subscription_is_made_as_told_and_its_secret_shown(bench: Bench) -> No
     assert ran.code == 0
     assert SECRET in ran.out
     assert SECRET not in ran.err
+    assert "order.* matches nothing in the catalogue" in ran.err
     assert bench.api.bodies == [
         {
             "endpoint_url": "https://c.example/in",

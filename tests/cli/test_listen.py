@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import signal
+import socket
 import ssl
 import threading
 from collections.abc import Callable
@@ -44,7 +46,8 @@ def listening(bench: Bench) -> Listening:
 def _post(trust: ssl.SSLContext, url: str, posts: list[tuple[str, str]]) -> None:
     with httpx.Client(verify=trust, trust_env=False, transport=None) as client:
         for event_id, secret in posts:
-            body = json.dumps({"type": "invoice.paid", "data": {}})
+            event_type = event_id if event_id.startswith("endpoint.") else "invoice.paid"
+            body = json.dumps({"type": event_type, "data": {}})
             now = dt.datetime.now(dt.UTC)
             headers = {
                 "webhook-id": event_id,
@@ -107,12 +110,37 @@ def test_it_fails_as_told(arguments: list[str], statuses: list[int | None], list
     assert [line["status"] for line in ran.lines] == statuses
 
 
-def test_it_subscribes_for_as_long_as_it_listens(listening: Listening, bench: Bench) -> None:
+def test_it_subscribes_for_as_long_as_it_listens_and_is_well_until_it_is_challenged(
+    listening: Listening, bench: Bench
+) -> None:
     made = subscription_created() | {"secret": SECRET}
     bench.api.on("POST", "/v1/subscriptions", made, status=201)
     bench.api.on("DELETE", f"/v1/subscriptions/{made['id']}", status=204)
-    ran = listening("--subscribe", "invoice.*", posts=[("evt_1", SECRET)])
+    posts = [("endpoint.verification", SECRET), ("evt_1", SECRET)]
+    ran = listening("--subscribe", "invoice.*", "--status", "410", "--json", posts=posts)
     assert ran.code == 0
+    assert [line["status"] for line in ran.lines] == [200, 410]
     assert bench.api.bodies[0]["event_types"] == ["invoice.*"]
     assert [request.method for request in bench.api.requests] == ["POST", "DELETE"]
     assert SECRET not in ran.out + ran.err
+
+
+def test_a_taken_port_is_a_sentence(bench: Bench) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ran = bench.run("listen", "--port", str(port))
+    assert ran.code == 1
+    assert f"cannot listen on port {port}: " in ran.err
+
+
+def test_it_ends_in_order_when_it_is_asked_to(bench: Bench) -> None:
+    made = subscription_created()
+
+    def subscribe(_: httpx.Request) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return made
+
+    bench.api.on("POST", "/v1/subscriptions", subscribe, status=201)
+    ran = bench.run("listen", "--port", "0", "--subscribe", "*")
+    assert ran.code == 0
+    assert "0 requests" in ran.err
