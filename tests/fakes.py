@@ -501,9 +501,10 @@ class FakeRecoveries(_Fake):
         return self.world.recoveries.get((scope, recovery_id))
 
     @_call
-    def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Recovery]:
+    def of(self, key: SubscriptionKey, *, limit: int, before: str | None = None) -> Sequence[Recovery]:
         ours = [recovery for recovery in self.world.recoveries.values() if recovery.key == key]
-        return sorted(ours, key=lambda recovery: recovery.id, reverse=True)[:limit]
+        earlier = [recovery for recovery in ours if before is None or recovery.id < before]
+        return sorted(earlier, key=lambda recovery: recovery.id, reverse=True)[:limit]
 
     @_call
     def add_counts(

@@ -23,6 +23,7 @@ from hookkeeper.ports import (
     EventItems,
     EventQueue,
     EventRules,
+    Fuse,
     HealthStore,
     Hosts,
     Idempotency,
@@ -72,6 +73,7 @@ class Reach:
     audit: Audit
     operator_audit: Audit
     access: Access
+    fuse: Fuse
     sessions: Sessions
     configs: RuntimeConfigs
     ids: Ids

@@ -9,6 +9,7 @@ from typing import Any
 import consents
 import deliveries
 import event_types
+import operations
 import operators
 import portal_sessions
 import recoveries
@@ -55,6 +56,7 @@ for module in (
     recoveries,
     portal_sessions,
     consents,
+    operations,
     operators,
 ):
     app.include_router(module.router)

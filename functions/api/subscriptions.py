@@ -60,6 +60,9 @@ MOST_OWED = 100
 MOST_EXAMINED = 1000
 """Subscriptions looked at for one page of a filtered list; a sparse page is short and goes on."""
 
+MOST_EXPORTED = 1000
+"""Audit records in one export: a megabyte at most, and one query."""
+
 PAGE = 100
 MAX_VERSION_DIGITS = 15
 JSON = "application/json"
@@ -351,13 +354,31 @@ def audit(subscription_id: str, limit: Limit = 20, cursor: CursorParam = None) -
     )
 
 
-@router.get("/v1/subscriptions/<subscription_id>/recoveries", tags=["recoveries"])
-def recoveries(subscription_id: str, limit: Limit = 20) -> Page[RecoveryOut]:
-    """Newest first, and no further back than `limit`."""
+@router.get("/v1/subscriptions/<subscription_id>/audit/export", tags=["subscriptions"])
+def export_audit(subscription_id: str) -> Response[str]:
+    """The whole audit as JSON Lines, newest first; of more than a thousand records those."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
     key = _existing(call, scope, subscription_id)
-    found = call.reach.recoveries.of(key, limit=limit)
-    return Page(data=[RecoveryOut.of(each, now=call.now) for each in found], has_more=False)
+    records = call.reach.audit.of(scope, key.subscription_id, limit=MOST_EXPORTED)
+    lines = "".join(f"{AuditOut.of(record).model_dump_json()}\n" for record in records)
+    disposition = {"Content-Disposition": f'attachment; filename="{key.subscription_id}-audit.jsonl"'}
+    return Response(200, content_type="application/x-ndjson", body=lines, headers=disposition)
+
+
+@router.get("/v1/subscriptions/<subscription_id>/recoveries", tags=["recoveries"])
+def recoveries(subscription_id: str, limit: Limit = 20, cursor: CursorParam = None) -> Page[RecoveryOut]:
+    """Newest first."""
+    call, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
+    key = _existing(call, scope, subscription_id)
+    cursors = Cursors(call.reach.cursor_key(), scope, "recoveries", key.subscription_id)
+    place = cursors.open(cursor)
+    found = call.reach.recoveries.of(key, limit=limit + 1, before=place[0] if place else None)
+    more = len(found) > limit
+    return Page(
+        data=[RecoveryOut.of(each, now=call.now) for each in found[:limit]],
+        has_more=more,
+        next_cursor=cursors.seal([found[limit - 1].id] if more else None),
+    )
 
 
 @router.get("/v1/subscriptions/<subscription_id>/explain", tags=["deliveries"])

@@ -11,6 +11,7 @@ from hookkeeper.adapters.dynamodb_catalogue import DynamoDBCatalogue
 from hookkeeper.adapters.dynamodb_consents import DynamoDBConsents
 from hookkeeper.adapters.dynamodb_cursor_key import DynamoDBCursorKey
 from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
+from hookkeeper.adapters.dynamodb_fuse import DynamoDBFuse
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_idempotency import DynamoDBIdempotency
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
@@ -76,6 +77,7 @@ def reach_of(settings: ApiSettings) -> Reach:
         audit=DynamoDBAudit(theirs, audit_table=settings.audit_table),
         operator_audit=DynamoDBAudit(own, audit_table=settings.audit_table),
         access=DynamoDBAccess(own, access_table=settings.access_table),
+        fuse=DynamoDBFuse(own, access_table=settings.access_table),
         sessions=DynamoDBSessions(own, access_table=settings.access_table),
         idempotency=DynamoDBIdempotency(theirs, table=settings.events_table),
         operator_idempotency=DynamoDBIdempotency(own, table=settings.access_table),

@@ -295,6 +295,8 @@ def test_recoveries_are_listed_newest_first_each_subscription_its_own(stores: St
         assert stores.health.write_lock(before, lock, a_recovery(number, key=key))
     newest = [recovery.id for recovery in stores.recoveries.of(a_key(1), limit=2)]
     assert newest == [a_recovery(4).id, a_recovery(3).id]
+    rest = stores.recoveries.of(a_key(1), limit=2, before=newest[-1])
+    assert [recovery.id for recovery in rest] == [a_recovery(1).id]
     assert len(stores.recoveries.of(a_key(1), limit=10)) == 3
     assert stores.recoveries.get(a_scope("other"), a_recovery(1).id) is None
 

@@ -14,11 +14,12 @@ from hookkeeper.domain.access import APPLICATION_RIGHTS, TENANT_RIGHTS, KeyKind,
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.errors import DuplicateSubscriptionError, OwnFaultError
+from hookkeeper.domain.fuse import FuseState
 from hookkeeper.domain.outcome import Fault
 from hookkeeper.domain.recovery import RecoveryStatus
 from hookkeeper.domain.signature import Secret, parse_secret
 from hookkeeper.domain.subscription import Status
-from hookkeeper.domain.tenancy import Mode
+from hookkeeper.domain.tenancy import Mode, Scope, SubscriptionKey
 from hookkeeper.event_in import MAX_BODY_BYTES
 from hookkeeper.usecases.subscribe import Wanted, subscribe
 
@@ -1073,6 +1074,78 @@ def test_a_strict_type_s_event_that_does_not_fit_is_422_and_its_neighbours_go_th
     assert mixed.status == 202
     assert mixed.body["events"][0]["error"]["pointer"] == "/events/0/data"
     assert len(bench.queue.texts) == 1
+
+
+def at_the_edge(bench: Bench, number: int, scope: Scope | None = None) -> SubscriptionKey:
+    key = a_key(number, scope)
+    return bench.world.add(a_subscription(key=key), a_failing_health(24, key=key))
+
+
+def test_an_operator_sees_whom_the_next_failure_would_suspend_over_all_tenants(bench: Bench) -> None:
+    for tenant in ("acme", "beta"):
+        bench.world.tenants[tenant] = a_tenant(tenant)
+    edge = [at_the_edge(bench, 1), at_the_edge(bench, 2), at_the_edge(bench, 3, a_scope("beta", Mode.TEST))]
+    bench.world.add(a_subscription(key=a_key(4)))
+    bench.world.add(a_subscription(key=a_key(5)), a_failing_health(23, key=a_key(5)))
+    bench.world.add(a_subscription(key=a_key(6)), a_failing_health(24, hours=2, key=a_key(6)))
+    bench.world.add(a_suspended_subscription(key=a_key(7)), a_failing_health(24, key=a_key(7)))
+    quiet = a_subscription(key=a_key(8), maintenance_until=NOW + HOUR)
+    bench.world.add(quiet, a_failing_health(24, key=a_key(8)))
+    body = bench.as_operator("GET", "/v1/operations/at-risk", at=NOW).body
+    assert {each["subscription_id"] for each in body["data"]} == {key.subscription_id for key in edge}
+    assert body["data"][0]["limits"] == ["retryable: 25 of 25, 13 h of 12 h"]
+    seen, cursor = [], None
+    while True:
+        query = {"limit": "1"} | ({"cursor": cursor} if cursor else {})
+        page = bench.as_operator("GET", "/v1/operations/at-risk", query=query, at=NOW).body
+        seen += [each["subscription_id"] for each in page["data"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert seen == [each["subscription_id"] for each in body["data"]]
+    named = {"hookkeeper-tenant": "beta", "hookkeeper-mode": "test"}
+    theirs = bench.as_operator("GET", "/v1/operations/at-risk", headers=named, at=NOW).body["data"]
+    assert [(each["tenant_id"], each["mode"]) for each in theirs] == [("beta", "test")]
+
+
+def test_an_operator_sees_the_fuse(bench: Bench) -> None:
+    rules = bench.world.config.fuse
+    assert bench.as_operator("GET", "/v1/operations/fuse", at=NOW).body["state"] == "open"
+    hosts = {f"host-{n}.test": NOW for n in range(rules.limit(0))}
+    bench.world.fuse = FuseState(version=1, let_through=hosts)
+    told = bench.as_operator("GET", "/v1/operations/fuse", at=NOW).body
+    assert (told["state"], told["hosts_let_through"]) == ("full", len(hosts))
+    bench.world.fuse = FuseState(version=2, latched_at=NOW)
+    assert bench.as_operator("GET", "/v1/operations/fuse", at=NOW).body["state"] == "latched"
+
+
+def test_recoveries_are_listed_by_cursor(bench: Bench) -> None:
+    key = bench.world.add(a_subscription())
+    for number in range(1, 6):
+        bench.world.recoveries[key.scope, a_recovery(number).id] = a_recovery(number)
+    path, seen, cursor = f"/v1/subscriptions/{key.subscription_id}/recoveries", [], None
+    while True:
+        query = {"limit": "2"} | ({"cursor": cursor} if cursor else {})
+        page = bench.ask("GET", path, query=query).body
+        seen += [each["id"] for each in page["data"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert seen == [a_recovery(number).id for number in (5, 4, 3, 2, 1)]
+
+
+def test_the_audit_is_exported_as_json_lines_with_before_and_after(bench: Bench) -> None:
+    body = created(bench)
+    path = f"/v1/subscriptions/{body['id']}"
+    bench.ask("PATCH", path, {"event_types": ["order.*"]}, headers={"if-match": "*"}, at=NOW)
+    bench.ask("POST", f"{path}/verify", {"challenge": bench.world.challenges[-1][1]}, at=NOW)
+    exported = bench.ask("GET", f"{path}/audit/export")
+    assert exported.headers["content-type"] == "application/x-ndjson"
+    verified, edited, made = [json.loads(line) for line in exported.text.splitlines()]
+    assert (made["action"], made["source_ip"]) == ("subscription.created", "198.51.100.7")
+    assert edited["before"] == {"event_types": "invoice.*"}
+    assert edited["after"] == {"event_types": "order.*"}
+    assert (verified["before"], verified["after"]) == ({"status": "pending"}, {"status": "active"})
 
 
 def test_operators_create_tenants_and_keys_that_are_shown_once(bench: Bench) -> None:

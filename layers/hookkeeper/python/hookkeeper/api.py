@@ -14,6 +14,7 @@ from hookkeeper.domain.catalogue import EventType
 from hookkeeper.domain.consent import Consent
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane
 from hookkeeper.domain.errors import InvalidInputError
+from hookkeeper.domain.fuse import FuseRules, FuseState
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.moment import parse_rfc3339, rfc3339
 from hookkeeper.domain.outcome import MASK, Outcome
@@ -829,6 +830,49 @@ class PortalSessionOut(Shape):
         ),
     ]
     expires_at: Annotated[Moment, Field(description="Until when the link can be opened: five minutes.")]
+
+
+class AtRiskOut(Shape):
+    """A subscription that the next failure would suspend, and the arithmetic of it."""
+
+    tenant_id: str
+    mode: Mode
+    subscription_id: str
+    endpoint_url: str
+    consecutive_failures: int
+    first_failure_at: Moment | None
+    last_status_code: int | None
+    last_error: str | None
+    limits: Annotated[list[str], Field(examples=[["retryable: 25 of 25, 13 h of 12 h"]])]
+
+
+class FuseOut(Shape):
+    """Whether suspensions pass: over so many hosts in a span they wait, and where we are at fault."""
+
+    state: Annotated[str, Field(examples=["open", "full", "latched"])]
+    hosts_let_through: int
+    hosts_at_most: int
+    span_seconds: int
+    suspects: Annotated[int, Field(description="Hosts whose deliveries failed by what may be our own fault.")]
+    latched_at: Moment | None
+    canary_at: Moment | None
+    canary_answered: bool
+
+    @classmethod
+    def of(cls, state: FuseState, rules: FuseRules, *, now: datetime) -> "FuseOut":
+        within = sum(at > now - rules.span for at in state.let_through.values())
+        most = rules.limit(state.active_hosts)
+        full = "full" if within >= most else "open"
+        return cls(
+            state="latched" if state.latched(rules, now) else full,
+            hosts_let_through=within,
+            hosts_at_most=most,
+            span_seconds=int(rules.span.total_seconds()),
+            suspects=sum(at > now - rules.span for at in state.suspects.values()),
+            latched_at=state.latched_at,
+            canary_at=state.canary_at,
+            canary_answered=state.canary_answered,
+        )
 
 
 class HealthzOut(Shape):

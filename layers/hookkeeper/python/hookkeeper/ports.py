@@ -190,8 +190,8 @@ class Fuse(Protocol):
 
 class Recoveries(Protocol):
     def get(self, scope: Scope, recovery_id: str) -> Recovery | None: ...
-    def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Recovery]:
-        """A subscription's recoveries, newest first."""
+    def of(self, key: SubscriptionKey, *, limit: int, before: str | None = None) -> Sequence[Recovery]:
+        """A subscription's recoveries, newest first; those before that id where one is given."""
 
     def add_counts(
         self, key: SubscriptionKey, recovery_id: str, *, succeeded: int, failed: int, troubled: int

@@ -390,8 +390,10 @@ class DynamoDBRecoveries:
         )
         return _recovery(scope, answer["Item"]) if "Item" in answer else None
 
-    def of(self, key: SubscriptionKey, *, limit: int) -> Sequence[Recovery]:
-        keys = listed_keys(self._client, self._table, listing=_listing(key), limit=limit, newest_first=True)
+    def of(self, key: SubscriptionKey, *, limit: int, before: str | None = None) -> Sequence[Recovery]:
+        keys = listed_keys(
+            self._client, self._table, listing=_listing(key), limit=limit, after=before, newest_first=True
+        )
         items = read_all(self._client, self._table, keys, self._backoff)
         return sorted((_recovery(key.scope, item) for item in items), key=lambda r: r.id, reverse=True)
 

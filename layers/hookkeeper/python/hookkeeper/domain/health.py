@@ -1,7 +1,7 @@
 """How an endpoint fares: streaks by class, the policy that ends in suspension, and the outage it is in."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -172,6 +172,19 @@ class Verdict:
     @property
     def at_risk(self) -> bool:
         return any(gate.half_crossed() for gate in self.gates)
+
+
+def after_another_failure(
+    health: Health, policy: Policy, now: datetime, *, maintenance_until: datetime | None = None
+) -> Verdict:
+    """The verdict if the next delivery failed now, as the last one did."""
+    outcome = health.last_outcome
+    if health.clean or outcome is None or outcome is Outcome.SUCCESS:
+        return Verdict(suspend=False, gate=None, gates=())
+    streak = health.streaks.get(outcome, Streak(0, now))
+    grown = {**health.streaks, outcome: replace(streak, count=streak.count + 1)}
+    failed = replace(health, streaks=grown, consecutive_failures=health.consecutive_failures + 1)
+    return should_suspend(failed, policy, now, maintenance_until=maintenance_until)
 
 
 def should_suspend(
