@@ -338,6 +338,15 @@ def test_the_bus_gets_the_same_facts_but_no_query_and_no_address() -> None:
     }
 
 
+@pytest.mark.parametrize("fact", ["new_endpoint", "former_endpoint"])
+def test_an_owner_sees_another_endpoint_whole_and_operators_without_its_query(fact: str) -> None:
+    url = f"https://new.customer.example/{'in/' * 200}?token=s3cret"
+    office = Office(a_notice(kind=NoticeKind.URL_STAGED, facts={fact: url}))
+    office.notified()
+    assert url in office.world.mails[0].text
+    assert office.world.bus_events[0][1][fact] == url.partition("?")[0]
+
+
 @pytest.mark.parametrize("kind", list(NoticeKind))
 def test_every_kind_goes_to_mail_and_bus(kind: NoticeKind) -> None:
     office = Office(a_notice(kind=kind))

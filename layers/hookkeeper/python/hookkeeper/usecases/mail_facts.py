@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 
+from hookkeeper.domain.endpoint import MAX_URL_CHARACTERS
 from hookkeeper.domain.outcome import Fault, clean_excerpt
 
 MAX_VALUE_CHARACTERS = 200
@@ -13,7 +14,11 @@ MAX_VALUE_CHARACTERS = 200
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
 _COUNT = re.compile(r"\d{1,12}", re.ASCII)
 
+_URLS = frozenset({"new_endpoint", "former_endpoint"})
+
 _LABELS: Mapping[str, str] = {
+    "new_endpoint": "New endpoint",
+    "former_endpoint": "Former endpoint",
     "failures": "Failures in a row",
     "failing_since": "Failing since",
     "last_attempt_at": "Last attempt",
@@ -80,6 +85,8 @@ def _fact(name: str, value: str) -> str:
             return _status(value)
         case "last_error" | "probe_error" if value in _ERRORS:
             return f"{_ERRORS[value]} ({value})"
+        case _ if name in _URLS:
+            return one_line(value, MAX_URL_CHARACTERS)
         case "waiting":
             return _waiting(value)
         case _:

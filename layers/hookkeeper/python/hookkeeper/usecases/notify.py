@@ -207,18 +207,26 @@ def publish_unheard(notice: Notice, bus: OperatorBus) -> None:
 
 def _publish(notice: Notice, bus: OperatorBus) -> None:
     """The same facts for operators."""
-    detail = {**notice.facts, **_identity(notice), "mail": str(_word(notice))}
+    facts = {
+        name: _unasked(value) if name.endswith("endpoint") else value for name, value in notice.facts.items()
+    }
+    detail = {**facts, **_identity(notice), "mail": str(_word(notice))}
     bus.publish(f"hookkeeper.subscription.{notice.kind}", detail)
 
 
 def _identity(notice: Notice) -> dict[str, str]:
-    """Whose notice it is; the URL without its query, which may hold a secret."""
+    """Whose notice it is."""
     scope = notice.key.scope
     return {
         "tenant": scope.tenant_id,
         "mode": str(scope.mode),
         "subscription_id": notice.key.subscription_id,
-        "endpoint_url": notice.endpoint_url.partition("?")[0],
+        "endpoint_url": _unasked(notice.endpoint_url),
         "notice_id": notice.id,
         "at": notice.at.isoformat(),
     }
+
+
+def _unasked(url: str) -> str:
+    """The URL without its query, which may hold a secret."""
+    return url.partition("?")[0]
