@@ -22,6 +22,7 @@ _STAGES: Mapping[NoticeKind, int] = {
     NoticeKind.SUSPENDED: 2,
     NoticeKind.CONSENT_WITHDRAWN: 2,
     NoticeKind.PROBE_FAILED: 3,
+    NoticeKind.PROBE_PASSED: 3,
     NoticeKind.RECOVERY_PAUSED: 4,
     NoticeKind.RECOVERED: 4,
 }
