@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore import loaders
+from botocore import session
 from hookkeeper.settings import Settings
 
 from tests.contracts.conftest import Aws, aws
@@ -25,7 +25,7 @@ REGION = "us-east-1"
 def _models_are_read_once() -> Iterator[None]:
     """moto gives every test a new session, and each would parse botocore's models anew."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loaders, "create_loader", cache(loaders.create_loader))
+        patch.setattr(session, "create_loader", cache(session.create_loader))
         yield
 
 
