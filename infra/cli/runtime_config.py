@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,10 @@ class ConfigProfile:
 
 def read(appconfig: Any, profile: ConfigProfile) -> tuple[dict[str, Any], int | None]:
     """The newest version of the document, and its number; `{}` and None where there is none yet."""
-    versions = appconfig.list_hosted_configuration_versions(
-        ApplicationId=profile.application, ConfigurationProfileId=profile.profile, MaxResults=1
-    )["Items"]
-    if not versions:
+    numbers = list(_versions(appconfig, profile))
+    if not numbers:
         return {}, None
-    number = int(max(each["VersionNumber"] for each in versions))
+    number = max(numbers)
     version = appconfig.get_hosted_configuration_version(
         ApplicationId=profile.application,
         ConfigurationProfileId=profile.profile,
@@ -64,6 +63,19 @@ def write(
     )
     _await(appconfig, profile, deployment["DeploymentNumber"])
     return int(version)
+
+
+def _versions(appconfig: Any, profile: ConfigProfile) -> Iterator[int]:
+    """The numbers of all versions, whose order AWS does not promise."""
+    more: dict[str, str] = {}
+    while True:
+        page = appconfig.list_hosted_configuration_versions(
+            ApplicationId=profile.application, ConfigurationProfileId=profile.profile, **more
+        )
+        yield from (int(each["VersionNumber"]) for each in page["Items"])
+        if not page.get("NextToken"):
+            return
+        more = {"NextToken": page["NextToken"]}
 
 
 def _at_once(appconfig: Any) -> str:

@@ -23,8 +23,12 @@ class AppConfig:
     state: str = "COMPLETE"
     overtaken: bool = False
 
-    def list_hosted_configuration_versions(self, **_: Any) -> Any:
-        return {"Items": [{"VersionNumber": n + 1} for n in reversed(range(len(self.versions)))][:1]}
+    def list_hosted_configuration_versions(self, **asked: Any) -> Any:
+        """The oldest first, two a page."""
+        start = int(asked.get("NextToken", 0))
+        numbers = range(1, len(self.versions) + 1)[start : start + 2]
+        more = {"NextToken": str(start + 2)} if start + 2 < len(self.versions) else {}
+        return {"Items": [{"VersionNumber": number} for number in numbers], **more}
 
     def get_hosted_configuration_version(self, **asked: Any) -> Any:
         return {"Content": io.BytesIO(json.dumps(self.versions[asked["VersionNumber"] - 1]).encode())}
@@ -61,6 +65,11 @@ def appconfig(bench: Bench) -> AppConfig:
 def test_get_prints_the_document_and_nothing_else(appconfig: AppConfig, bench: Bench) -> None:
     ran = bench.run("config", "get")
     assert (ran.json, ran.err) == (appconfig.versions[0], "")
+
+
+def test_the_newest_of_many_versions_is_the_present_one(appconfig: AppConfig, bench: Bench) -> None:
+    appconfig.versions = [PRESENT, {}, {}, {}, WANTED]
+    assert bench.run("config", "get").json == WANTED
 
 
 def test_diff_names_each_value_that_would_change(appconfig: AppConfig, bench: Bench) -> None:
