@@ -107,11 +107,11 @@ def test_automatic_recoveries_of_a_flapping_endpoint_rest_five_minutes_doubling_
     assert rests == [5, 10, 20, 40, 60, 60, 60]
 
 
-def test_an_endpoint_that_has_been_calm_for_twice_its_rest_is_as_new() -> None:
-    rounds = Rounds(last_at=NOW, rest=40 * MINUTE)
-    assert rounds.next_at(NOW + MINUTE) == NOW + 40 * MINUTE
-    assert rounds.set_out(NOW + 79 * MINUTE).rest == HOUR
-    assert rounds.set_out(NOW + 80 * MINUTE).rest == FIRST_REST
+def test_an_endpoint_that_has_been_calm_for_two_hours_is_as_new() -> None:
+    rounds = Rounds(last_at=NOW, rest=20 * MINUTE)
+    assert rounds.next_at(NOW + MINUTE) == NOW + 20 * MINUTE
+    assert rounds.set_out(NOW + 119 * MINUTE).rest == 40 * MINUTE
+    assert rounds.set_out(NOW + 120 * MINUTE).rest == FIRST_REST
     assert Rounds().next_at(NOW) == NOW
 
 

@@ -74,14 +74,15 @@ class Window:
 
 FIRST_REST = timedelta(minutes=5)
 LONGEST_REST = timedelta(hours=1)
+CALM_AFTER = 2 * LONGEST_REST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
     """How often automatic recoveries set out with canaries: every 5 min, doubling to 1 h while it flaps.
 
-    `last_at` is when one last did, `rest` how long the next one waits. A time twice as long as that without
-    one says that the endpoint has calmed down.
+    `last_at` is when one last did, `rest` how long the next one waits. CALM_AFTER without one, the endpoint
+    no longer flaps.
     """
 
     last_at: datetime | None = None
@@ -93,7 +94,7 @@ class Rounds:
 
     def set_out(self, now: datetime) -> "Rounds":
         """One sets out now."""
-        calm = self.last_at is None or now - self.last_at >= 2 * self.rest
+        calm = self.last_at is None or now - self.last_at >= CALM_AFTER
         return Rounds(last_at=now, rest=FIRST_REST if calm else min(2 * self.rest, LONGEST_REST))
 
 

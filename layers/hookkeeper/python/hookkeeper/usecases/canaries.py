@@ -7,6 +7,7 @@ from hookkeeper.domain.delivery import Delivery
 from hookkeeper.domain.notice import NoticeKind
 from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus
 from hookkeeper.domain.tenancy import DeliveryKey
+from hookkeeper.usecases.auto_probe import AUTO_PROBE
 from hookkeeper.usecases.recovery_run import AT_ONCE, Run, Sliced
 
 LOOK_AGAIN = timedelta(seconds=5)
@@ -65,7 +66,8 @@ def _failed(run: Run, recovery: Recovery) -> Sliced:
     times = recovery.canaries_failed + 1
     wait = min(AFTER_FAILURE * 2 ** min(times - 1, 10), LONGEST_AFTER_FAILURE)
     recovery = replace(recovery, canaries_failed=times, next_slice_at=run.now + wait)
-    if times < FAIL_AT_MOST or recovery.kind is RecoveryKind.AUTOMATIC:
+    asked_for = recovery.kind is not RecoveryKind.AUTOMATIC and recovery.actor != AUTO_PROBE.id
+    if times < FAIL_AT_MOST or not asked_for:
         return run.stay(wait, recovery)
     recovery = replace(recovery, canaries_failed=0)
     notice = run.notice(

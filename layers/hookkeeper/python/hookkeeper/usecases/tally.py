@@ -18,8 +18,8 @@ LOOK_AT_MOST = 20_000
 
 PASSES_AT_MOST = 5
 CHUNK = 100
-PATIENCE = timedelta(minutes=5)
-"""How long after the last was sent its sequence may take: three attempts of 30 s and their gaps."""
+PATIENCE = timedelta(minutes=15)
+"""How long what was sent is waited for: the batch of a deliver that was killed comes back after 12 min."""
 
 
 def count_on(run: Run) -> tuple[Tally, bool]:
