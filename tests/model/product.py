@@ -1,66 +1,58 @@
-"""The whole product on fakes and a virtual clock: queues, functions, sweep and executions, one step at a time.
+"""The whole product on fakes and a virtual clock: queues, functions, sweep, executions, one step at a time.
 
-A step may be killed at any call of any port (before its effect or after it); what AWS would do then is
-done here: a queue's message comes back after its visibility, a workflow's task is tried again, a dead
-execution stays dead.
+Between any two calls of a port anything may come: a kill, time, another instance, a person (`arrange`).
+What AWS would do then is done here: a function that runs out of time is killed, a queue's message comes
+back after its visibility, a workflow's task is tried again, an execution that broke is told of.
 """
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from hookkeeper.domain.audit import Actor
-from hookkeeper.domain.config import Margins, RuntimeConfig
-from hookkeeper.domain.delivery import Parcel
-from hookkeeper.domain.event import Event
+from hookkeeper.domain.delivery import Delivery, Lane, Parcel
+from hookkeeper.domain.errors import ConflictError, OwnFaultError, StaleVersionError
+from hookkeeper.domain.event import Event, RoutePage
+from hookkeeper.domain.notice import NoticeStatus
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault
-from hookkeeper.domain.recovery import RETENTION, RecoveryKind
-from hookkeeper.domain.subscription import Status, Subscription, Trigger
+from hookkeeper.domain.recovery import RETENTION, Recovery, RecoveryKind
+from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
-from hookkeeper.ports import Edit
-from hookkeeper.usecases import recover, transition
-from hookkeeper.usecases.backfill import BackfillPorts, backfill
-from hookkeeper.usecases.deliver import Delivered, DeliverPorts, Fate, deliver
-from hookkeeper.usecases.fan_out import FanOutPorts, Incoming, Taken, fan_out
-from hookkeeper.usecases.sweep import SweepPorts, sweep
+from hookkeeper.messages import FanOutPage
+from hookkeeper.usecases import recover
+from hookkeeper.usecases.backfill import backfill
+from hookkeeper.usecases.deliver import Delivered, Fate
+from hookkeeper.usecases.edit_subscription import Changes, edit_subscription
+from hookkeeper.usecases.fan_out import Taken
 
-from tests.builders import NOW, a_subscription, an_audit_record, an_event
-from tests.fakes import (
-    FakeAccess,
-    FakeArchive,
-    FakeEventItems,
-    FakeFuse,
-    FakeHealthStore,
-    FakeIds,
-    FakeLanes,
-    FakeLedger,
-    FakeNoticeQueue,
-    FakeNotices,
-    FakeRecoveries,
-    FakeRoutes,
-    FakeSecrets,
-    FakeSender,
-    FakeSubscriptions,
-    FakeWorkflow,
-    World,
-)
+from tests.builders import ACTOR, a_subscription, an_event
+from tests.core import Core
+from tests.fakes import World, due_at
 
-ACTOR = Actor(id="key_owner")
-FAN_OUT_VISIBILITY = timedelta(seconds=720)
-DELIVER_VISIBILITY = timedelta(seconds=720)
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+TIMEOUT = 2 * MINUTE
+"""Of fan_out, deliver and recover."""
+
+SWEEP_TIMEOUT = 55 * SECOND
+API_TIMEOUT = 29 * SECOND
+VISIBILITY = 6 * TIMEOUT
+TASK_TRIES = 6
+SWEEP_GRACE = 30 * SECOND
 
 
 class KilledError(BaseException):
     """The function was killed in the middle: no handler of ours sees it."""
 
 
-def status(code: int) -> Answer:
-    return Answer(status_code=code, latency_ms=50)
+def status(code: int, *, retry_after: str | None = None) -> Answer:
+    return Answer(status_code=code, latency_ms=50, retry_after=retry_after)
 
 
 WELL = status(200)
@@ -69,17 +61,19 @@ GONE = status(404)
 UNKNOWN_HOST = Answer(fault=Fault.DNS_NOT_FOUND, latency_ms=5)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Execution:
     """One run of the state machine: where it stands and when it goes on."""
 
+    id: str
     key: SubscriptionKey
     at: datetime
+    asked: recover.Asked
     state: str = "lock"
-    asked: recover.Asked | None = None
     recovery_id: str = ""
     generation: int = 0
     passed: bool = False
+    resume: bool = True
     tries: int = 0
 
 
@@ -95,165 +89,163 @@ class Endpoint:
 class Product:
     """One tenant, some subscriptions, and everything between an event and its delivery."""
 
-    def __init__(self, config: RuntimeConfig | None = None, *, seed: int = 0) -> None:
-        self.world = World(NOW)
-        self.world.config = config or RuntimeConfig()
+    def __init__(self, *, seed: int = 0, stale_routes: timedelta = timedelta(0)) -> None:
         self.random = random.Random(seed)
-        self.margins = Margins()
+        self.core = Core(answer=self._says, spread=lambda: self.random.uniform(-1, 1))
+        self.core.routes.staleness = stale_routes
+        self.world.before_call = self.world.after_call = self._between
         self.incoming: list[tuple[datetime, Event]] = []
+        self.pages: list[tuple[datetime, RoutePage]] = []
+        self.dead: list[tuple[str, Parcel]] = []
         self.executions: list[Execution] = []
-        self.endpoints: dict[str, Endpoint] = {}
+        self.started: set[str] = set()
+        self.endpoints: dict[SubscriptionKey, Endpoint] = {}
         self.emitted: dict[str, Event] = {}
         self.kills = 0
-        self.kill_chance = 0.0
-        self.meddle_chance = 0.0
-        self.meddle: Callable[[], None] | None = None
-        self.meddling = False
-        self.events_made = 0
-        self.last_sweep = self.world.now
-        self.started: set[str] = set()
-        world = self.world
-        world.before_call = world.after_call = self._maybe_kill
-        self.subscriptions = FakeSubscriptions(world)
-        self.ledger = FakeLedger(world)
-        self.health = FakeHealthStore(world)
-        self.sender = FakeSender(world, self._answer)
-        shared = {
-            "health": self.health,
-            "subscriptions": self.subscriptions,
-            "ledger": self.ledger,
-            "archive": FakeArchive(world),
-            "lanes": FakeLanes(world),
-        }
-        self.fan_out_ports = FanOutPorts(
-            events=FakeEventItems(world),
-            archive=FakeArchive(world),
-            routes=FakeRoutes(world),
-            lanes=FakeLanes(world),
-            pages=_Pages(self),
-        )
-        self.deliver_ports = DeliverPorts(
-            **shared,
-            fuse=FakeFuse(world),
-            recoveries=FakeRecoveries(world),
-            secrets=FakeSecrets(world),
-            sender=self.sender,
-            notices=FakeNotices(world),
-            ids=FakeIds(world),
-            spread=lambda: self.random.uniform(-1, 1),
-        )
-        self.backfill_ports = BackfillPorts(
-            **shared, recoveries=FakeRecoveries(world), events=FakeEventItems(world)
-        )
-        self.sweep_ports = SweepPorts(
-            **shared,
-            access=FakeAccess(world),
-            fuse=FakeFuse(world),
-            notices=FakeNotices(world),
-            notice_queue=FakeNoticeQueue(world),
-            workflow=FakeWorkflow(world),
-            ids=FakeIds(world),
-        )
+        self.arranged: list[tuple[int, Callable[[], object]]] = []
+        self.calls = 0
+        self.interrupting = False
+        self.deadline: datetime | None = None
+        self.last_sweep = self.now
+        self.may_be_sent: dict[SubscriptionKey, bool] = {}
 
     # ── the world around it ──────────────────────────────────────────────────────────────────────
+
+    @property
+    def world(self) -> World:
+        return self.core.world
 
     @property
     def now(self) -> datetime:
         return self.world.now
 
-    def _maybe_kill(self, call: str) -> None:
-        self._maybe_meddle()
-        if self.kill_chance and self.random.random() < self.kill_chance:
-            self.kills += 1
-            raise KilledError(call)
+    def arrange(self, calls: int, happening: Callable[[], object]) -> None:
+        """Let something happen so many calls from now, in the middle of whatever runs then."""
+        self.arranged.append((self.calls + calls, happening))
+        self.arranged.sort(key=lambda arranged: arranged[0])
 
-    def _maybe_meddle(self) -> None:
-        """Let others come between two calls: another instance, a person, or merely time."""
-        if self.meddle is None or self.meddling or self.random.random() >= self.meddle_chance:
-            return
-        self.meddling = True
+    def kill(self) -> None:
+        self.kills += 1
+        raise KilledError
+
+    def _between(self, _: str) -> None:
+        if not self.interrupting:
+            self.calls += 1
+            while self.arranged and self.arranged[0][0] <= self.calls:
+                self._interrupt(self.arranged.pop(0)[1])
+        if self.deadline is not None and self.now > self.deadline:
+            self.kill()
+
+    def _interrupt(self, happening: Callable[[], object]) -> None:
+        self.interrupting, outer = True, self.deadline
         try:
-            self.meddle()
+            happening()
         finally:
-            self.meddling = False
+            self.interrupting, self.deadline = False, outer
 
-    def _answer(self, request: OutboundRequest) -> Answer:
+    @contextmanager
+    def _invocation(self, timeout: timedelta) -> Iterator[None]:
+        """A function runs until it ends, is killed, or its time is over."""
+        outer, self.deadline = self.deadline, self.now + timeout
+        try:
+            yield
+        finally:
+            self.deadline = outer
+
+    def _runs(self, step: Callable[[], object], timeout: timedelta) -> bool:
+        """Whether a step ran to its end."""
+        try:
+            with self._invocation(timeout):
+                step()
+        except (KilledError, OwnFaultError, ConflictError, StaleVersionError):
+            return False
+        return True
+
+    def _says(self, request: OutboundRequest) -> Answer:
         headers = dict(request.headers)
-        endpoint = self.endpoints[headers["hookkeeper-subscription-id"]]
-        event_id = headers["webhook-id"]
+        if "hookkeeper-subscription-id" not in headers:
+            return WELL  # the fuse's canary
+        key = next(k for k in self.endpoints if k.subscription_id == headers["hookkeeper-subscription-id"])
+        assert self.may_be_sent[key], "sent to a subscription that was not active when the batch began"
+        endpoint, event_id = self.endpoints[key], headers["webhook-id"]
         answer = endpoint.answer(event_id)
         endpoint.received.append((self.now, event_id))
-        if answer.status_code is not None and answer.status_code < 300:
-            endpoint.accepted[event_id] += 1
+        endpoint.accepted[event_id] += answer.error is None
         return answer
 
+    # ── the provider and its customers ───────────────────────────────────────────────────────────
+
     def subscribe(self, **changes: object) -> SubscriptionKey:
-        subscription = a_subscription(**changes)
-        key = self.world.add(subscription)
-        FakeSecrets(self.world).create(key, _secret(), version=1, now=self.now)
-        self.endpoints[key.subscription_id] = Endpoint()
+        """An active subscription that every routing cache knows of."""
+        key = self.core.subscribe(a_subscription(**changes))
+        self.endpoints[key] = Endpoint()
+        self.world.now += self.core.margins.routing_cache
         return key
 
     def endpoint(self, key: SubscriptionKey) -> Endpoint:
-        return self.endpoints[key.subscription_id]
+        return self.endpoints[key]
 
     def present(self, key: SubscriptionKey) -> Subscription:
-        return self.world.subscriptions[key]
+        return self.core.present(key)
 
     def emit(self, event_type: str = "invoice.paid") -> Event:
-        self.events_made += 1
-        event = an_event(self.events_made, type=event_type)
+        event = an_event(len(self.emitted) + 1, type=event_type)
         self.emitted[event.id] = event
         self.incoming.append((self.now, event))
         return event
 
-    # ── functions, each one invocation ───────────────────────────────────────────────────────────
+    def pause(self, key: SubscriptionKey) -> None:
+        self._runs(lambda: self.core.pause(key), API_TIMEOUT)
 
-    def guarded(self, step: Callable[[], object]) -> bool:
-        """Run a step that may be killed; True when it ran to its end."""
-        try:
-            step()
-        except KilledError:
-            return False
-        return True
+    def revoke(self, key: SubscriptionKey) -> None:
+        self._runs(lambda: self.core.revoke(key), API_TIMEOUT)
 
-    def fan_out(self, limit: int = 10) -> None:
-        ready = [entry for entry in self.incoming if entry[0] <= self.now][:limit]
-        if not ready:
-            return
-        for entry in ready:
-            self.incoming.remove(entry)
-        try:
-            fanned = fan_out(
-                [Incoming(event, event.id) for _, event in ready], now=self.now, ports=self.fan_out_ports
-            )
-        except KilledError:
-            self.incoming += [(self.now + FAN_OUT_VISIBILITY, event) for _, event in ready]
-            return
-        again = [e for (_, e), taken in zip(ready, fanned.taken, strict=True) if taken is Taken.AGAIN]
-        self.incoming += [(self.now + FAN_OUT_VISIBILITY, event) for event in again]
-
-    def deliver(self, queue: str = "deliveries", limit: int = 10) -> Delivered | None:
-        parcels = self.world.receive(queue, limit=limit)
-        if not parcels:
-            return None
-        try:
-            delivered = deliver(
-                parcels,
+    def edit_filter(self, key: SubscriptionKey, *event_types: str) -> None:
+        def edit() -> None:
+            edit_subscription(
+                key,
+                Changes(event_types=event_types),
+                version=None,
+                actor=ACTOR,
                 now=self.now,
+                margins=self.core.margins,
                 config=self.world.config,
-                margins=self.margins,
-                ports=self.deliver_ports,
+                subscriptions=self.core.subscriptions,
+                ids=self.core.ids,
             )
-        except KilledError:
-            self._come_back(queue, parcels, DELIVER_VISIBILITY)
-            return None
-        errors = [report.error for report in delivered.reports if report.error]
-        if errors:
-            raise errors[0]
-        back = [report.parcel for report in delivered.reports if report.fate is not Fate.DONE]
-        self._come_back(queue, back, DELIVER_VISIBILITY)
-        return delivered
+
+        self._runs(edit, API_TIMEOUT)
+
+    def reenable(self, key: SubscriptionKey, *, probe: bool | None = None) -> None:
+        self._execute(recover.Asked(key=key, probe=probe))
+
+    def steer(self, key: SubscriptionKey, verb: str) -> None:
+        """Cancel, pause or resume the recovery that holds the lock."""
+        recovery = self.world.recoveries.get((key.scope, self.core.health(key).recovery.id or ""))
+        acts = {"cancel": self.core.cancel, "pause": self.core.hold, "resume": self.core.resume}
+        if recovery is not None:
+            self._runs(partial(acts[verb], recovery), API_TIMEOUT)
+        self._start_executions()
+
+    def retry(self, delivery: Delivery) -> None:
+        """A person asks for one delivery to be sent again."""
+        replay = Parcel(
+            key=delivery.key,
+            event_type=delivery.event_type,
+            archived_at=delivery.archived_at,
+            pointer=delivery.pointer,
+            attempt=delivery.attempt_count + 1,
+            lane=Lane.REPLAY,
+            replay_id=f"rpl_{self.calls}",
+        )
+        self._runs(lambda: self.core.lanes.send([replay]), API_TIMEOUT)
+
+    # ── SQS ──────────────────────────────────────────────────────────────────────────────────────
+
+    def queued(self) -> list[Parcel]:
+        """Every delivery's message, wherever it lies."""
+        waiting = [parcel for queue in self.world.queues.values() for _, parcel in queue]
+        return waiting + [parcel for _, parcel in self.dead]
 
     def duplicate(self) -> None:
         """SQS delivers a message twice: a copy of one that waits turns up within the minute."""
@@ -262,117 +254,197 @@ class Product:
                 at, parcel = self.random.choice(entries)
                 entries.append((at + timedelta(seconds=self.random.uniform(0, 60)), parcel))
 
+    def lose(self) -> None:
+        """A retry's message is lost; its owed item is there for that."""
+        for name, entries in self.world.queues.items():
+            backed = [entry for entry in entries if self.world.owed_of(entry[1].key) is not None]
+            if backed:
+                gone = self.random.choice(backed)
+                self.world.queues[name] = [entry for entry in entries if entry is not gone]
+
+    def bury(self) -> None:
+        """A message has come back too often: SQS puts it into the dead-letter queue."""
+        for name, entries in self.world.queues.items():
+            if entries:
+                self.dead.append((name, entries.pop(self.random.randrange(len(entries)))[1]))
+
+    def redrive(self) -> None:
+        """An operator moves dead letters back to their queues."""
+        for name, parcel in self.dead:
+            self.world.queues[name].append((self.now, parcel))
+        self.dead.clear()
+
     def _come_back(self, queue: str, parcels: Iterable[Parcel], after: timedelta) -> None:
         self.world.queues[queue] += [(self.now + after, parcel) for parcel in parcels]
+
+    # ── functions, each one invocation ───────────────────────────────────────────────────────────
+
+    def fan_out(self, limit: int = 10) -> None:
+        ready = [entry for entry in self.incoming if entry[0] <= self.now][:limit]
+        if not ready:
+            return
+        events = [event for _, event in ready]
+        for entry in ready:
+            self.incoming.remove(entry)
+        try:
+            with self._invocation(TIMEOUT):
+                fanned = self.core.fan_out(*events)
+                again = [e for e, taken in zip(events, fanned.taken, strict=True) if taken is Taken.AGAIN]
+        except (KilledError, OwnFaultError):
+            again = events
+        self.incoming += [(self.now + VISIBILITY, event) for event in again]
+        self.pages += [(self.now, page) for page in self.world.pages]
+        self.world.pages.clear()
+
+    def fan_out_pages(self) -> None:
+        ready = [entry for entry in self.pages if entry[0] <= self.now]
+        for entry in ready:
+            self.pages.remove(entry)
+            parcels = FanOutPage.of(entry[1]).parcels()
+            refused = list(parcels)
+            if not self._runs(partial(self._enqueue, parcels, refused), TIMEOUT) or refused:
+                self.pages.append((self.now + VISIBILITY, entry[1]))
+
+    def _enqueue(self, parcels: list[Parcel], refused: list[Parcel]) -> None:
+        refused[:] = self.core.lanes.send(parcels)
+
+    def deliver(self, queue: str = "deliveries", limit: int = 10) -> Delivered | None:
+        parcels = self.world.receive(queue, limit=limit)
+        if not parcels:
+            return None
+        outer = self.may_be_sent
+        self.may_be_sent = {key: self.present(key).status is Status.ACTIVE for key in self.endpoints}
+        try:
+            with self._invocation(TIMEOUT):
+                delivered = self.core.deliver(*parcels)
+        except (KilledError, OwnFaultError):
+            self._come_back(queue, parcels, VISIBILITY)
+            return None
+        finally:
+            self.may_be_sent = outer
+        self._raise_surprises([report.error for report in delivered.reports])
+        self._raise_surprises(delivered.errors)
+        for report, parcel in zip(delivered.reports, parcels, strict=True):
+            if report.fate is not Fate.DONE:
+                self._come_back(queue, [parcel], VISIBILITY if report.fate is Fate.AGAIN_LATER else SECOND)
+        return delivered
 
     def sweep(self) -> Counter[str]:
         self.last_sweep = self.now
         done: Counter[str] = Counter()
-        try:
-            done = sweep(
-                now=self.now, config=self.world.config, margins=self.margins, ports=self.sweep_ports
-            ).done
-        except KilledError:
-            done["killed"] += 1
+
+        def run() -> None:
+            swept = self.core.sweep()
+            done.update(swept.done)
+            self._raise_surprises(swept.errors)
+
+        self._runs(run, SWEEP_TIMEOUT)
+        self._tell_owners()
         self._start_executions()
         return done
 
-    def _start_executions(self) -> None:
-        for name, (key, options) in self.world.executions.items():
-            if name in self.started:
-                continue
-            self.started.add(name)
-            asked = recover.Asked(
-                key=key,
-                kind=RecoveryKind(str(options["kind"])),
-                recovery_id=str(options["recovery_id"]) if options.get("recovery_id") else None,
-                generation=int(options["generation"] or 0) if options.get("generation") else None,
-            )
-            self.executions.append(Execution(key, self.now, asked=asked))
+    def _raise_surprises(self, errors: Iterable[Exception | None]) -> None:
+        for error in errors:
+            if error is not None and not isinstance(error, OwnFaultError | ConflictError):
+                raise error
 
-    # ── people ───────────────────────────────────────────────────────────────────────────────────
-
-    def reenable(self, key: SubscriptionKey, *, probe: bool | None = None) -> None:
-        self.executions.append(Execution(key, self.now, asked=recover.Asked(key=key, probe=probe)))
-
-    def pause(self, key: SubscriptionKey) -> None:
-        if self.present(key).status is Status.ACTIVE:
-            transition.pause(
-                key,
-                actor=ACTOR,
-                now=self.now,
-                margins=self.margins,
-                subscriptions=self.subscriptions,
-                ids=FakeIds(self.world),
-            )
-
-    def revoke(self, key: SubscriptionKey) -> None:
-        transition.revoke(
-            key, actor=ACTOR, now=self.now, subscriptions=self.subscriptions, ids=FakeIds(self.world)
-        )
-
-    def suspend_at_once(self, key: SubscriptionKey) -> None:
-        """As the policy would, whatever health says: used where only the suspension matters."""
-        self.pause(key)
-
-    def edit_filter(self, key: SubscriptionKey, *event_types: str) -> None:
-        from hookkeeper.domain.subscription import FilterChange
-
-        before = self.present(key)
-        first = before.first_active_at or before.created_at
-        changes = (
-            FilterChange(at=first, event_types=before.event_types),
-            FilterChange(at=self.now + self.margins.routing_cache, event_types=event_types),
-        )
-        self.subscriptions.edit(
-            Edit(
-                before=before,
-                after=replace(before, event_types=event_types, version=before.version + 1),
-                audit=an_audit_record(self.events_made + 1000, scope=before.scope, subject=before.id),
-                filter_changes=changes,
-            )
-        )
+    def _tell_owners(self) -> None:
+        """`notify` is not of this model: it has sent whatever was pending."""
+        for place, notice in self.world.notices.items():
+            self.world.notices[place] = replace(notice, status=NoticeStatus.SENT)
 
     # ── the state machine ────────────────────────────────────────────────────────────────────────
 
+    def _start_executions(self) -> None:
+        for name, (key, options) in self.world.executions.items():
+            if name not in self.started:
+                self.started.add(name)
+                generation = options.get("generation")
+                asked = recover.Asked(
+                    key=key,
+                    kind=RecoveryKind(str(options["kind"])),
+                    recovery_id=str(options["recovery_id"]) if options.get("recovery_id") else None,
+                    generation=int(generation) if generation else None,
+                    actor=Actor(id=str(options.get("actor", "system"))),
+                )
+                self._execute(asked, resume=bool(options.get("resume", True)))
+
+    def _execute(self, asked: recover.Asked, *, resume: bool = True) -> None:
+        name = f"exe_{len(self.started)}_{self.calls}_{len(self.executions)}"
+        asked = replace(asked, execution=name)
+        self.executions.append(Execution(name, asked.key, self.now, asked, resume=resume))
+
+    def break_execution(self, *, told: bool = True) -> None:
+        """One is aborted by hand, or fails; where nobody is told of it, the lease alone ends it."""
+        if self.executions:
+            execution = self.executions.pop(self.random.randrange(len(self.executions)))
+            if told:
+                self._resume_soon(execution)
+
+    def _resume_soon(self, execution: Execution) -> None:
+        self._runs(
+            lambda: recover.resume_soon(
+                execution.key,
+                execution=execution.id,
+                now=self.now,
+                subscriptions=self.core.subscriptions,
+                health=self.core.health_store,
+                recoveries=self.core.recoveries,
+            ),
+            TIMEOUT,
+        )
+
     def run_executions(self) -> None:
-        """Take each execution that is due one state further; a killed task is tried again, three times."""
+        """Take each execution that is due one state further; a task that failed is tried again."""
         for execution in [e for e in self.executions if e.at <= self.now]:
             if execution not in self.executions:
-                continue
+                continue  # taken by whoever came in between
             self.executions.remove(execution)
-            if not self.guarded(lambda execution=execution: self._task(execution)):
+            if self._runs(partial(self._task, execution), TIMEOUT):
+                execution.tries = 0
+            else:
                 execution.tries += 1
-                execution.at = self.now + 10 * SECOND
-            if execution.state and execution.tries <= 3:
+                execution.at = self.now + 2**execution.tries * SECOND
+            if execution.tries > TASK_TRIES:
+                self._resume_soon(execution)
+            elif execution.state:
                 self.executions.append(execution)
 
     def _task(self, execution: Execution) -> None:
         execution.state = getattr(self, f"_{execution.state}")(execution) or ""
-        execution.tries = 0
 
     def _lock(self, execution: Execution) -> str | None:
-        assert execution.asked is not None
         locked = recover.lock(
             execution.asked,
             now=self.now,
             config=self.world.config,
-            subscriptions=self.subscriptions,
-            health=self.health,
-            recoveries=self.backfill_ports.recoveries,
-            ids=FakeIds(self.world),
+            subscriptions=self.core.subscriptions,
+            health=self.core.health_store,
+            recoveries=self.core.recoveries,
+            ids=self.core.ids,
         )
         if locked.recovery is None or locked.step is recover.Step.END:
             return None
         execution.recovery_id, execution.generation = locked.recovery.id, locked.recovery.generation
         return str(locked.step)
 
-    def _probe(self, execution: Execution) -> str | None:
-        answer = self.endpoint(execution.key).answer("probe")
-        execution.passed = answer.status_code is not None and answer.status_code < 300
-        return "activate" if execution.passed else "probe_failed"
+    def _probe(self, execution: Execution) -> str:
+        execution.passed = self.endpoint(execution.key).answer("probe").error is None
+        asked_only = "activate" if execution.resume else "probe_passed"
+        return asked_only if execution.passed else "probe_failed"
 
-    def _probe_failed(self, execution: Execution) -> str | None:
+    def _probe_passed(self, execution: Execution) -> None:
+        recover.probe_passed(
+            execution.key,
+            recovery_id=execution.recovery_id,
+            generation=execution.generation,
+            now=self.now,
+            subscriptions=self.core.subscriptions,
+            health=self.core.health_store,
+            recoveries=self.core.recoveries,
+        )
+
+    def _probe_failed(self, execution: Execution) -> None:
         recover.probe_failed(
             execution.key,
             recovery_id=execution.recovery_id,
@@ -381,35 +453,26 @@ class Product:
             error="http_500",
             now=self.now,
             retention=RETENTION,
-            subscriptions=self.subscriptions,
-            health=self.health,
-            recoveries=self.backfill_ports.recoveries,
-            ledger=self.ledger,
-            ids=FakeIds(self.world),
+            subscriptions=self.core.subscriptions,
+            health=self.core.health_store,
+            recoveries=self.core.recoveries,
+            ledger=self.core.ledger,
+            ids=self.core.ids,
         )
-        return None
 
     def _activate(self, execution: Execution) -> str | None:
-        recovery = self.backfill_ports.recoveries.get(execution.key.scope, execution.recovery_id)
-        assert recovery is not None
-        changed = transition.activate(
-            execution.key,
-            trigger=Trigger.PROBE_PASSED,
-            recovery=recovery,
-            actor=ACTOR,
-            now=self.now,
-            subscriptions=self.subscriptions,
-            ids=FakeIds(self.world),
-        )
-        if changed or recover.is_running(execution.key, recovery, subscriptions=self.subscriptions):
+        recovery = self._recovery(execution)
+        if self.core.activate(execution.key, recovery):
+            return "slice"
+        if recover.is_running(execution.key, recovery, subscriptions=self.core.subscriptions):
             return "slice"
         recover.give_up(
             execution.key,
             recovery_id=recovery.id,
             now=self.now,
-            subscriptions=self.subscriptions,
-            health=self.health,
-            recoveries=self.backfill_ports.recoveries,
+            subscriptions=self.core.subscriptions,
+            health=self.core.health_store,
+            recoveries=self.core.recoveries,
         )
         return None
 
@@ -420,23 +483,29 @@ class Product:
             generation=execution.generation,
             now=self.now,
             config=self.world.config,
-            margins=self.margins,
-            ports=self.backfill_ports,
+            margins=self.core.margins,
+            ports=self.core.backfill_ports,
         )
         if sliced.wait is None:
             return None
         execution.at = self.now + max(sliced.wait, SECOND)
         return "slice"
 
+    def _recovery(self, execution: Execution) -> Recovery:
+        recovery = self.core.recoveries.get(execution.key.scope, execution.recovery_id)
+        assert recovery is not None
+        return recovery
+
     # ── time ─────────────────────────────────────────────────────────────────────────────────────
 
     def work(self) -> None:
         """One round of everything that is due now."""
         self.fan_out()
+        self.fan_out_pages()
         self.deliver("deliveries")
         self.deliver("backfill")
         self.run_executions()
-        if self.now - self.last_sweep >= MINUTE:
+        if self.now >= self._next_sweep():
             self.sweep()
 
     def run(self, span: timedelta) -> None:
@@ -446,23 +515,16 @@ class Product:
             self.work()
             self.world.now = min(max(self._next_moment(), self.now + SECOND / 10), until)
 
+    def _next_sweep(self) -> datetime:
+        """The first minute in which the sweep finds something; the idle ones are left out."""
+        due = [item.due_at + SWEEP_GRACE for item in self.world.owed.values()]
+        due += [at for health in self.world.health.values() if (at := due_at(health)) is not None]
+        return max(self.last_sweep + MINUTE, min(due, default=self.now + 24 * HOUR))
+
     def _next_moment(self) -> datetime:
-        moments = [self.last_sweep + MINUTE]
+        moments = [self._next_sweep()]
         moments += [at for at, _ in self.incoming]
+        moments += [at for at, _ in self.pages]
         moments += [at for queue in self.world.queues.values() for at, _ in queue]
         moments += [execution.at for execution in self.executions]
         return min(moments)
-
-
-@dataclass
-class _Pages:
-    product: Product
-
-    def send(self, page: object) -> bool:
-        raise AssertionError("no event here is that wide")
-
-
-def _secret() -> object:
-    from hookkeeper.domain.signature import parse_secret
-
-    return parse_secret("whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
