@@ -21,6 +21,7 @@ from subscription_pages import existing
 from visit import Visit, in_tenant
 
 PAGE = 25
+LAST_DAY = datetime.max.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
 
 router = Router()  # type: ignore[no-untyped-call]  # Powertools leaves it untyped
 
@@ -133,11 +134,12 @@ def request_headers(subscription: Subscription, delivery: Delivery) -> list[tupl
 
 
 def _day(text: str | None) -> datetime | None:
-    """Midnight of the day, UTC; None for what is no day."""
+    """Midnight of the day, UTC; None for what is no day, or the last one that there is."""
     try:
-        return datetime.strptime(text or "", "%Y-%m-%d").replace(tzinfo=UTC)
+        day = datetime.strptime(text or "", "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         return None
+    return day if day < LAST_DAY else None
 
 
 def _place(text: str | None) -> Cursor | None:
