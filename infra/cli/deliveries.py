@@ -11,7 +11,7 @@ from rich.text import Text
 from infra.cli.client import path
 from infra.cli.command import All, Most, command
 from infra.cli.session import Session
-from infra.cli.show import ago, at, clock, facts, mark, table, words
+from infra.cli.show import ago, at, clock, due, facts, mark, table, words
 
 app = typer.Typer(help="Events owed to one subscription, and their attempts.", no_args_is_help=True)
 
@@ -47,7 +47,7 @@ def list_all(
                 ago(each["archived_at"], session.now),
                 str(each["attempt_count"]),
                 _answer(each["attempts"][-1]) if each["attempts"] else Text("–", "dim"),
-                ago(each["next_attempt_at"], session.now),
+                due(each["next_attempt_at"], session.now) if each["next_attempt_at"] else Text("–", "dim"),
             )
         return rows
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from infra.cli.client import path
 from infra.cli.command import NOT_FOUND
 from infra.cli.session import Session
-from infra.cli.show import ago, clock, words
+from infra.cli.show import clock, due, words
 
 
 def explain(
@@ -51,5 +51,5 @@ def _shape(finding: dict[str, Any], waits_for: str) -> Text:
 def _waits(told: dict[str, Any], session: Session) -> Text:
     if told["waits_for"] == "nothing":
         return Text("It waits for nothing.", "dim")
-    until = Text(", ") + ago(told["until"], session.now) if told["until"] else Text("")
+    until = Text(", ") + due(told["until"], session.now) if told["until"] else Text("")
     return Text("It waits for: ") + words(told["waits_for"], "yellow") + until

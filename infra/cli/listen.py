@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 PORT = 8443
 TURN_SECONDS = 0.5
+OWN = "endpoint."
+"""How types begin that are Hookkeeper's own: challenge, probe, test."""
+
 CHALLENGE = "endpoint.verification"
 CHALLENGED_WITHIN_SECONDS = 30.0
 FAILING_STATUS = 500
@@ -143,10 +146,11 @@ def _challenged(receiver: "Receiver") -> bool:
 
 @dataclass(slots=True)
 class _Log:
-    """What came, told as it comes. `accepted` counts the 2xx by event, so that repeats are seen."""
+    """What came, told as it comes; how often each event came, and how often it was accepted (2xx)."""
 
     session: Session
     told: int = 0
+    came: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
 
     def follow(self, receiver: "Receiver", count: int | None) -> None:
@@ -157,34 +161,40 @@ class _Log:
                 self._tell(each)
 
     def sum_up(self) -> None:
-        again = sum(n - 1 for n in self.accepted.values())
-        told = f"{self.told} requests, {len(self.accepted)} events accepted"
+        again = sum(n > 1 for n in self.accepted.values())
+        told = f"{self.told} requests, {sum(n > 0 for n in self.accepted.values())} events accepted"
         self.session.screen.note(told + (f", {again} more than once" if again else ""))
 
     def _tell(self, each: "Received") -> None:
-        if each.status is not None and each.status < 300:
-            self.accepted[each.event_id] += 1
+        if not str(each.event.get("type")).startswith(OWN):
+            self.came[each.event_id] += 1
+            self.accepted[each.event_id] += _well(each)
         if self.session.json:
             self.session.screen.line(_document(each))
         else:
             self.session.screen.out.print(self._line(each), soft_wrap=True)
 
     def _line(self, each: "Received") -> Text:
-        well = each.status is not None and each.status < 300
-        times = self.accepted[each.event_id]
         return Text("  ").join(
             [
                 Text(clock(_at(each)), "dim"),
-                Text(str(each.status or "cut"), "green" if well else "red"),
+                Text(str(each.status or "cut"), "green" if _well(each) else "red"),
                 _SIGNED[each.verified],
                 words(f"{each.event.get('type', '?'):<24}"),
                 words(each.event_id),
-                words(
-                    f"{each.headers.get('webhook-lane', '')} {each.headers.get('webhook-attempt', '')}", "dim"
-                ),
-                Text(f"accepted {times} times", "yellow") if well and times > 1 else Text(""),
+                *self._again(each),
             ]
         )
+
+    def _again(self, each: "Received") -> Iterator[Text]:
+        if _well(each) and self.accepted[each.event_id] > 1:
+            yield Text(f"accepted {self.accepted[each.event_id]} times", "yellow")
+        elif self.came[each.event_id] > 1:
+            yield Text(f"request {self.came[each.event_id]}", "dim")
+
+
+def _well(each: "Received") -> bool:
+    return each.status is not None and each.status < 300
 
 
 _SIGNED = {True: Text("✓ signed", "green"), False: Text("✗ forged", "red"), None: Text("· unread", "dim")}
@@ -201,7 +211,5 @@ def _document(each: "Received") -> dict[str, Any]:
         "verified": each.verified,
         "status": each.status,
         "event_id": each.event_id,
-        "attempt": each.headers.get("webhook-attempt"),
-        "lane": each.headers.get("webhook-lane"),
         "event": each.event,
     }

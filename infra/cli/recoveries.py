@@ -15,7 +15,7 @@ from rich.text import Text
 from infra.cli.client import ApiError, path
 from infra.cli.command import FAILED, NOT_FOUND, PARTIAL, command
 from infra.cli.session import Failure, Session
-from infra.cli.show import ago, at, facts, mark, moment, span, table, words
+from infra.cli.show import ago, at, due, facts, mark, moment, span, table, words
 
 app = typer.Typer(help="Runs that deliver what is owed.", no_args_is_help=True)
 
@@ -159,7 +159,7 @@ class _Live:
             total=recovery["found"] or None,
             completed=done,
             status=mark(recovery["status"]).markup,
-            told=words(_numbers(recovery) + _eta(recovery, self._session)).markup,
+            told=f"{done} of {recovery['found']}{_eta(recovery, self._session)}",
         )
 
 
@@ -168,7 +168,7 @@ def _live(session: Session) -> Iterator[_Live]:
     console = session.screen.err
     progress = Progress(
         TextColumn("{task.fields[status]}"),
-        BarColumn(bar_width=30),
+        BarColumn(bar_width=24),
         TextColumn("{task.fields[told]}"),
         console=console,
         transient=True,
@@ -185,7 +185,8 @@ def _numbers(recovery: dict[str, Any]) -> str:
 
 
 def _eta(recovery: dict[str, Any], session: Session) -> str:
-    return f", all sent {ago(recovery['eta'], session.now)}" if recovery["eta"] else ""
+    pace = f", {recovery['rate_per_second']:g}/s" if recovery["status"] in HOLDING else ""
+    return f"{pace}, all sent {due(recovery['eta'], session.now)}" if recovery["eta"] else pace
 
 
 def _whole(recovery: dict[str, Any], session: Session) -> Table:

@@ -169,6 +169,11 @@ def ago(text: str | None, now: datetime) -> Text:
     return Text(f"{span(seconds)} ago")
 
 
+def due(text: str, now: datetime) -> Text:
+    """When something is to happen: `in 5 s`, or that it is due."""
+    return ago(text, now) if moment(text) > now else Text("due now")
+
+
 def at(text: str | None, now: datetime) -> Text | None:
     """The moment to the second in UTC, and how far from now; None where there is none."""
     if text is None:

@@ -12,7 +12,7 @@ from infra.cli.client import path
 from infra.cli.command import All, Most, Yes, command, json_object, pairs
 from infra.cli.recoveries import newest, wait_for_next, watch
 from infra.cli.session import Session
-from infra.cli.show import ago, at, facts, mark, table, words
+from infra.cli.show import ago, at, due, facts, mark, table, words
 
 app = typer.Typer(help="What endpoints ask for, and how they fare.", no_args_is_help=True)
 
@@ -289,11 +289,10 @@ def _health_rows(health: dict[str, Any], session: Session) -> dict[str, object]:
     streaks = [f"{each['count']} {outcome}" for outcome, each in health["streaks"].items()]
     failing = Text(f"{health['consecutive_failures']} in a row", "red") if streaks else None
     more = " or more" if health["owed_more"] else ""
-    last = " ".join(str(health[part]) for part in ("last_status_code", "last_error") if health[part])
     return {
         "failing": failing and failing + Text(f" ({', '.join(streaks)})"),
         "failing since": at(health["first_failure_at"], now) if streaks else None,
-        "last failure": last if streaks else None,
+        "last failure": (health["last_error"] or health["last_status_code"]) if streaks else None,
         "last attempt": at(health["last_attempt_at"], now),
         "last success": at(health["last_success_at"], now),
         "circuit": _circuit(health["circuit"], session),
@@ -306,4 +305,4 @@ def _health_rows(health: dict[str, Any], session: Session) -> dict[str, object]:
 def _circuit(circuit: dict[str, Any], session: Session) -> Text | None:
     if circuit["state"] != "open":
         return None
-    return Text("open", "yellow") + Text(", next trial ") + ago(circuit["open_until"], session.now)
+    return Text("open", "yellow") + Text(", next trial ") + due(circuit["open_until"], session.now)

@@ -132,7 +132,7 @@ def test_one_subscription_is_shown_with_why_it_is_suspended_and_what_is_owed(ben
         "■ suspended",
         "repeated_failure (auto_suspend:retryable:25), 1 h ago",
         "25 in a row (25 retryable)",
-        "500 HTTP 500",
+        "HTTP 500",
         "2026-11-30 23:00:00Z  13 h ago",
         "100 or more attempted or held",
     ):
