@@ -92,6 +92,7 @@ class World:
         self.urls: dict[tuple[Scope, str, str | None], str] = {}
         self.health: dict[SubscriptionKey, Health] = {}
         self.recoveries: dict[tuple[Scope, str], Recovery] = {}
+        self.sent_by: dict[tuple[Scope, str], set[str]] = {}
         self.audit: dict[tuple[Scope, str, str], AuditRecord] = {}
         self.notices: dict[tuple[SubscriptionKey, NoticeKind, str], Notice] = {}
         self.deliveries: dict[DeliveryKey, Delivery] = {}
@@ -345,6 +346,7 @@ def _health_after(transition: Transition, stored: Health) -> Health:
         circuit=circuit,
         outage_from=outage_from,
         check_at=after.check_at,
+        warn_at=after.warn_at,
         recovery=stored.recovery if after.recovery == before.recovery else after.recovery,
     )
     if transition.clears_streaks:
@@ -471,6 +473,12 @@ class FakeHealthStore(_Fake):
             self.world.health[key] = replace(stored, check_at=check_at)
 
     @_call
+    def set_warning(self, key: SubscriptionKey, *, epoch: int, warn_at: datetime | None) -> None:
+        stored = self.world.health.get(key)
+        if stored is not None and stored.epoch == epoch:
+            self.world.health[key] = replace(stored, warn_at=warn_at)
+
+    @_call
     def due(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
         moments = [(due_at(health), key) for key, health in self.world.health.items()]
         return [key for at, key in sorted((at, key) for at, key in moments if at and at <= now)][:limit]
@@ -479,7 +487,8 @@ class FakeHealthStore(_Fake):
 def due_at(health: Health) -> datetime | None:
     """When the sweep must look at this health: the earliest of wake, check and a held lock's lease."""
     lease = health.recovery.lease_until if health.recovery.held else None
-    return min((at for at in (health.circuit.wake_at, health.check_at, lease) if at), default=None)
+    moments = (health.circuit.wake_at, health.check_at, health.warn_at, lease)
+    return min((at for at in moments if at), default=None)
 
 
 class FakeFuse(_Fake):
@@ -520,6 +529,16 @@ class FakeRecoveries(_Fake):
             failed=stored.failed + failed,
             troubled=stored.troubled + troubled,
         )
+
+    @_call
+    def note_sent(
+        self, key: SubscriptionKey, recovery_id: str, event_ids: Sequence[str], *, now: datetime
+    ) -> None:
+        self.world.sent_by.setdefault((key.scope, recovery_id), set()).update(event_ids)
+
+    @_call
+    def sent_by(self, key: SubscriptionKey, recovery_id: str) -> frozenset[str]:
+        return frozenset(self.world.sent_by.get((key.scope, recovery_id), set()))
 
 
 class FakeWorkflow(_Fake):

@@ -58,7 +58,7 @@ class Transition:
     before's `first_failure_at` and at least its count, so that a success in between wins. `holds_token`
     adds that the awaited challenge is still `before`'s. Routing items and reserved endpoints follow from the
     two subscriptions. Of `health` are written: epoch and its moment, circuit, outage_from,
-    check_at, recovery; with `clears_streaks` the streaks, counts and not_before are removed too.
+    check_at, warn_at, recovery; with `clears_streaks` the streaks, counts and not_before are removed too.
     `after.writer` is the audit record's id.
     """
 
@@ -176,6 +176,9 @@ class HealthStore(Protocol):
     def set_check(self, key: SubscriptionKey, *, epoch: int, check_at: datetime | None) -> None:
         """When the sweep must ask the policy again (F57); None when there is nothing to ask."""
 
+    def set_warning(self, key: SubscriptionKey, *, epoch: int, warn_at: datetime | None) -> None:
+        """When the sweep must look whether what is owed will soon expire; None when nothing is."""
+
     def due(self, now: datetime, *, limit: int) -> Sequence[SubscriptionKey]:
         """Health whose circuit wants waking, policy asking, or recovery's lease has ended, all tenants'."""
 
@@ -197,6 +200,14 @@ class Recoveries(Protocol):
         self, key: SubscriptionKey, recovery_id: str, *, succeeded: int, failed: int, troubled: int
     ) -> None:
         """Add to a recovery's progress; `troubled` are the failures that ask for a slower pace."""
+
+    def note_sent(
+        self, key: SubscriptionKey, recovery_id: str, event_ids: Sequence[str], *, now: datetime
+    ) -> None:
+        """Note what a recovery is about to send; noted twice is noted once."""
+
+    def sent_by(self, key: SubscriptionKey, recovery_id: str) -> frozenset[str]:
+        """Every event that was noted for the recovery; consistent."""
 
 
 class Workflow(Protocol):

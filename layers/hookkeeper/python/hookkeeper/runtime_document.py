@@ -16,8 +16,8 @@ from hookkeeper.domain.delivery import MAX_KEPT_ATTEMPTS, MAX_QUEUE_DELAY, Retry
 from hookkeeper.domain.endpoint import EndpointRefusedError, canonical_url
 from hookkeeper.domain.fuse import MOST_HOSTS, FuseRules
 from hookkeeper.domain.health import PRESETS, AutoSuspend, Limit, Policy
-from hookkeeper.domain.mailbox import MailRules
 from hookkeeper.domain.ladder import AutoProbe
+from hookkeeper.domain.mailbox import MailRules
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import Pace
 

@@ -5,7 +5,7 @@ sequence ADDs to them and nobody reads, reckons and writes (F37). `due_at` is wh
 """
 
 import zlib
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -103,7 +103,7 @@ def streak_first(outcome: Outcome) -> str:
 
 
 def due_at(health: Health) -> datetime | None:
-    """When the sweep must look: the earliest of wake, check, warning, and the lease of a lock that is held."""
+    """When the sweep must look: the earliest of wake, check, warning, and the lease of a held lock."""
     lease = health.recovery.lease_until if health.recovery.held else None
     moments = (health.circuit.wake_at, health.check_at, health.warn_at, lease)
     return min((at for at in moments if at), default=None)
@@ -427,7 +427,7 @@ class DynamoDBRecoveries:
         if batch_put(self._client, self._table, items, self._backoff):
             raise OwnFaultError(f"what {recovery_id} sends was not noted")
 
-    def sent_by(self, key: SubscriptionKey, recovery_id: str) -> Set[str]:
+    def sent_by(self, key: SubscriptionKey, recovery_id: str) -> frozenset[str]:
         ids: set[str] = set()
         for page in pages(
             self._client,
@@ -440,4 +440,4 @@ class DynamoDBRecoveries:
         ):
             for item in page:
                 ids.update(zlib.decompress(decoded(item)["ids"]).decode().split("\n"))
-        return ids
+        return frozenset(ids)
