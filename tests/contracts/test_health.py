@@ -264,7 +264,7 @@ def test_counts_add_up(stores: Stores) -> None:
 def test_what_a_recovery_sent_is_known_each_event_once_and_each_recovery_s_own(stores: Stores) -> None:
     mine = {f"evt_{n:060d}" for n in range(12_000)}
     stores.recoveries.note_sent(a_key(), "rec_1", sorted(mine), now=NOW)
-    stores.recoveries.note_sent(a_key(), "rec_1", ["evt_again", sorted(mine)[0]], now=NOW + HOUR)
+    stores.recoveries.note_sent(a_key(), "rec_1", ["evt_again", min(mine)], now=NOW + HOUR)
     stores.recoveries.note_sent(a_key(), "rec_2", ["evt_2"], now=NOW)
     assert stores.recoveries.sent_by(a_key(), "rec_1") == mine | {"evt_again"}
     assert stores.recoveries.sent_by(a_key(), "rec_2") == {"evt_2"}

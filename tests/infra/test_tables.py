@@ -36,7 +36,7 @@ def test_each_table_has_the_keys_and_indexes_that_the_contracts_use(prod: Synthe
 
 
 def test_no_index_doubles_the_writes_of_deliveries(prod: Synthesised) -> None:
-    """Deliveries has the sparse `due` alone, which a delivery that succeeds is never in; nothing streams it."""
+    """Deliveries has the sparse `due` alone, which no success is ever in; nothing streams it."""
     table = prod.resources[prod.output("TableDeliveries")]["Properties"]
     indexes = [(i["IndexName"], i["Projection"]) for i in table["GlobalSecondaryIndexes"]]
     assert indexes == [("due", {"ProjectionType": "KEYS_ONLY"})]

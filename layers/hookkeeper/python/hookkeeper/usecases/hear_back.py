@@ -10,7 +10,7 @@ from hookkeeper.ports import Mailboxes, Notices, OperatorBus
 from hookkeeper.usecases.notify import publish_unheard
 
 KNOWN_WITHIN = timedelta(minutes=15)
-"""A bounce may be faster than the write that says what its mail told of; later nobody will make that write."""
+"""A bounce may be faster than the write that says what its mail told of; later nobody writes that."""
 
 _STATUS = {
     AddressFault.BOUNCED: NoticeStatus.BOUNCED,
