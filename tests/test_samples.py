@@ -23,6 +23,7 @@ from hookkeeper.messages import (
     DeliveryMessage,
     FanOutPage,
     NoticeMessage,
+    ReadEvent,
     RecoveryState,
     is_page,
 )
@@ -49,12 +50,20 @@ def read_by_us(document: dict[str, Any]) -> Iterator[object]:
             yield APIGatewayProxyEventModel.model_validate(document)
         case {"type": "TOKEN"}:
             yield ApiGatewayAuthorizerToken.model_validate(document)
-        case {"action": "ended"}:
-            yield RecoveryState.model_validate_json(document["input"])
-        case {"action": _}:
-            yield RecoveryState.model_validate(document)
+        case {"action": str(action)}:
+            yield _of_recover(action, document)
         case {"detail-type": _}:
             yield EventBridgeModel.model_validate(document)
+
+
+def _of_recover(action: str, document: dict[str, Any]) -> object:
+    match action:
+        case "ended":
+            return RecoveryState.model_validate_json(document["input"])
+        case "read_event":
+            return ReadEvent.model_validate(document)
+        case _:
+            return RecoveryState.model_validate(document)
 
 
 def _of_queue(queue: str, record: dict[str, Any]) -> object:

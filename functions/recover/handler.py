@@ -94,6 +94,7 @@ def handler(event: dict[str, Any], _: Any) -> dict[str, Any]:
 
 def _read_event(wanted: ReadEvent) -> EventBody:
     """For the API, which may not read the archive: its one reader checks the tenant within the member."""
+    metrics.add_metric("EventsRead", MetricUnit.Count, 1)
     try:
         body = ports.archive.body(wanted.scope(), wanted.pointer.pointer())
     except NotFoundError:

@@ -12,7 +12,7 @@ import pytest
 from hookkeeper.domain.notice import NoticeKind
 from hookkeeper.domain.recovery import Recovery, RecoveryLock, RecoveryStatus
 from hookkeeper.domain.subscription import Status
-from hookkeeper.messages import DeliveryMessage, RecoveryState
+from hookkeeper.messages import DeliveryMessage, PointerMessage, RecoveryState
 from hookkeeper.settings import RecoverSettings
 from hookkeeper.usecases import transition
 from pydantic import ValidationError
@@ -279,6 +279,20 @@ def test_a_long_history_goes_on_in_one_new_execution_that_takes_the_lock_over(
     assert taken["history"] == 0
     assert lock_of(stage).execution == started["executionArn"]
     assert recover(sample)["next"] == "end", "the old execution has nothing more to do"
+
+
+def test_an_event_is_read_for_its_own_tenant_and_mode_alone_and_is_not_logged(
+    stage: Stage, recover: Started
+) -> None:
+    body = '{"type":"invoice.paid","data":{"note":"café","card":"4111111111111111"}}'
+    sample = a_sample("recover_read_event")
+    assert recover(sample)["body"] is None, "the archive has no such object"
+    pointer = stage.archived(an_event(body=body.encode())).pointer
+    wanted = sample | {"pointer": PointerMessage.of(pointer).model_dump()}
+    assert recover(wanted)["body"] == body
+    for stranger in ({"tenant": "other"}, {"mode": "test"}):
+        assert recover(wanted | stranger)["body"] is None
+    assert "4111111111111111" not in recover.log.getvalue()
 
 
 @pytest.mark.parametrize("sample", ["recover_ended", "recover_slice"])
