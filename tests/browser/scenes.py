@@ -165,7 +165,7 @@ def _history(bench: ConsoleBench, now: datetime) -> None:
                 owed = an_owed(key=delivery.key, archived_at=delivery.archived_at, status=delivery.status)
                 bench.world.owed[delivery.key, delivery.archived_at] = owed
     for n in range(6):
-        record = an_audit_record(n, subject=SUSPENDED.subscription_id, at=now - (40 - 6 * n) * HOUR)
+        record = an_audit_record(1000 + n, subject=SUSPENDED.subscription_id, at=now - (40 - 6 * n) * HOUR)
         if n == 5:
             record = replace(
                 record,
