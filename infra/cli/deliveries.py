@@ -5,13 +5,12 @@ from typing import Annotated, Any
 import typer
 from hookkeeper.domain.delivery import DeliveryStatus
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 
 from infra.cli.client import path
 from infra.cli.command import All, Most, command
 from infra.cli.session import Session
-from infra.cli.show import ago, at, clock, due, facts, mark, table, words
+from infra.cli.show import Rows, ago, at, clock, due, facts, mark, words
 
 app = typer.Typer(help="Events owed to one subscription, and their attempts.", no_args_is_help=True)
 
@@ -37,10 +36,10 @@ def list_all(
         **bounds,
     )
 
-    def shown() -> Table:
-        rows = table("status", "event", "type", "archived", "tries", "last", "next", flexible="type")
+    def shown() -> Rows:
+        rows = Rows("status", "event", "type", "archived", "tries", "last", "next", flexible=["type", "last"])
         for each in found:
-            rows.add_row(
+            rows.add(
                 mark(each["status"]),
                 words(each["event_id"]),
                 words(each["event_type"]),
@@ -75,11 +74,11 @@ def _whole(found: dict[str, Any], session: Session) -> Group:
             "next attempt": at(found["next_attempt_at"], now),
         }
     )
-    rows = table(
-        "#", "at (UTC)", "lane", "answer", "took", "excerpt", right=["#", "took"], flexible="excerpt"
+    rows = Rows(
+        "#", "at (UTC)", "lane", "answer", "took", "excerpt", right=["#", "took"], flexible=["excerpt"]
     )
     for attempt in found["attempts"]:
-        rows.add_row(
+        rows.add(
             str(attempt["n"]),
             clock(attempt["at"]),
             attempt["lane"],

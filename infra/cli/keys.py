@@ -6,13 +6,12 @@ from typing import Annotated, Any
 import typer
 from hookkeeper.domain.access import TENANT_RIGHTS, Right
 from hookkeeper.domain.moment import rfc3339
-from rich.table import Table
 from rich.text import Text
 
 from infra.cli.client import path
 from infra.cli.command import Yes, command
 from infra.cli.session import Session, UsageError
-from infra.cli.show import ago, table, words
+from infra.cli.show import Rows, ago, words
 
 app = typer.Typer(help="API keys of a tenant, each for one mode.", no_args_is_help=True)
 
@@ -48,10 +47,10 @@ def list_all(session: Session) -> None:
     """List the keys of --tenant, of both modes: their last four characters alone."""
     keys = session.api.get(path("tenants", session.named_tenant(), "keys"))["data"]
 
-    def shown() -> Table:
-        rows = table("key", "mode", "ends in", "made", "valid", "scopes", flexible="scopes")
+    def shown() -> Rows:
+        rows = Rows("key", "mode", "ends in", "made", "valid", "scopes", flexible=["scopes"])
         for key in keys:
-            rows.add_row(
+            rows.add(
                 key["id"],
                 key["mode"],
                 words(f"…{key['last4']}"),

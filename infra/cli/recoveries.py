@@ -15,7 +15,7 @@ from rich.text import Text
 from infra.cli.client import ApiError, path
 from infra.cli.command import FAILED, NOT_FOUND, PARTIAL, command
 from infra.cli.session import Failure, Session
-from infra.cli.show import ago, at, due, facts, mark, moment, span, table, words
+from infra.cli.show import Rows, ago, at, due, facts, mark, moment, span, words
 
 app = typer.Typer(help="Runs that deliver what is owed.", no_args_is_help=True)
 
@@ -40,17 +40,17 @@ def list_all(
     """List a subscription's recoveries, the newest first."""
     found = session.tenant_api.get(path("subscriptions", subscription_id, "recoveries"), limit=most)["data"]
 
-    def shown() -> Table:
-        numbers = ("found", "sent", "succeeded", "failed", "expired")
-        rows = table("status", "recovery", "kind", "started", *numbers, right=numbers)
+    def shown() -> Rows:
+        rows = Rows("status", "recovery", "delivered", "not", "kind", "started", flexible=["kind", "started"])
         for each in found:
-            counts = [str(each[number]) for number in numbers]
-            rows.add_row(
+            lost = [f"{each[word]} {word}" for word in ("failed", "expired") if each[word]]
+            rows.add(
                 mark(each["status"]),
                 each["id"],
+                f"{each['succeeded']} of {each['found']}",
+                Text(", ".join(lost), "red"),
                 each["kind"],
                 ago(each["started_at"], session.now),
-                *counts,
             )
         return rows
 

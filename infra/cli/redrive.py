@@ -13,13 +13,12 @@ from hookkeeper.domain import json_text
 from hookkeeper.domain.errors import InvalidInputError
 from hookkeeper.domain.json_text import Json
 from hookkeeper.domain.moment import rfc3339
-from rich.table import Table
 from rich.text import Text
 
 from infra.cli.batches import batches
 from infra.cli.command import FAILED, NOT_FOUND, PARTIAL, Yes
 from infra.cli.session import Deployment, Failure, Session
-from infra.cli.show import table
+from infra.cli.show import Rows
 
 PREFIX = "Dlq"
 BATCH = 10
@@ -86,11 +85,11 @@ def _lanes(deployment: Deployment) -> Iterator[Lane]:
 def _list(session: Session, sqs: Any, lanes: list[Lane]) -> None:
     depths = [{"queue": lane.name.lower(), "messages": _depth(sqs, lane.dead_url)} for lane in lanes]
 
-    def shown() -> Table:
-        rows = table("dead letters of", "messages", right=["messages"])
+    def shown() -> Rows:
+        rows = Rows("dead letters of", "messages", right=["messages"])
         for each in depths:
             count = each["messages"]
-            rows.add_row(str(each["queue"]), Text(str(count), "red" if count else "dim"))
+            rows.add(str(each["queue"]), Text(str(count), "red" if count else "dim"))
         return rows
 
     session.screen.show_all(depths, shown, none="the stack has no dead-letter queues")

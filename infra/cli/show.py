@@ -4,19 +4,26 @@ Words of other people (errors, excerpts, names) come in as Text and never as mar
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 PIPED_WIDTH = 400
 """Columns where nobody looks: nothing is cut or wrapped on its way to a file or another program."""
+
+LEAST_WIDTH = 8
+"""Columns of the terminal for what may be cut."""
+
+GAP = 2
+"""Between two columns of a table."""
 
 _MARKS: Mapping[str, tuple[str, str]] = {
     "active": ("●", "green"),
@@ -81,7 +88,9 @@ class Screen:
     def print(self, shown: RenderableType) -> None:
         """On a terminal as it is; elsewhere without the blanks that fill up columns."""
         if self.out.is_terminal:
-            self.out.print(shown)
+            least = shown.least_width if isinstance(shown, Rows) else 0
+            self.out.width = max(least, self.out.width)
+            self.out.print(shown, crop=False)
             return
         with self.out.capture() as captured:
             self.out.print(shown)
@@ -187,18 +196,41 @@ def clock(text: str) -> str:
     return moment(text).astimezone(UTC).strftime("%H:%M:%S.%f")[:-3]
 
 
-def table(*columns: str, right: Iterable[str] = (), flexible: str | None = None) -> Table:
-    """A plain table whose columns are shown whole; `flexible` alone is cut where the terminal is narrow."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim", show_edge=False)
-    for column in columns:
-        made.add_column(
-            column,
-            justify="right" if column in right else "left",
-            no_wrap=True,
-            overflow="ellipsis" if column == flexible else "fold",
-            min_width=None if column == flexible else len(column),
+class Rows(Table):
+    """A plain table. Ids are there to be copied: only `flexible` columns are cut on a narrow terminal."""
+
+    def __init__(self, *columns: str, right: Collection[str] = (), flexible: Collection[str] = ()) -> None:
+        super().__init__(
+            box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim", show_edge=False
         )
-    return made
+        self._flexible = [name in flexible for name in columns]
+        for name, bends in zip(columns, self._flexible, strict=True):
+            justify: JustifyMethod = "right" if name in right else "left"
+            least = min(len(name), LEAST_WIDTH) if bends else len(name)
+            self.add_column(name, justify=justify, no_wrap=not bends, overflow="ellipsis", min_width=least)
+
+    def add(self, *cells: Text | str) -> None:
+        for column, bends, cell in zip(self.columns, self._flexible, cells, strict=True):
+            if not bends:
+                whole = cell_len(cell if isinstance(cell, str) else cell.plain)
+                column.min_width = max(column.min_width or 0, whole)
+        self.add_row(
+            *(_one_line(cell) if bends else cell for bends, cell in zip(self._flexible, cells, strict=True))
+        )
+
+    @property
+    def least_width(self) -> int:
+        """Columns of the terminal below which an id would be cut."""
+        bending = LEAST_WIDTH * sum(self._flexible)
+        fixed = (c.min_width or 0 for c, bends in zip(self.columns, self._flexible, strict=True) if not bends)
+        return bending + sum(fixed) + GAP * len(self.columns)
+
+
+def _one_line(cell: Text | str) -> Text:
+    """On one line, and cut only where its column ends: Rich narrows those columns that may wrap."""
+    line = Text(cell) if isinstance(cell, str) else cell.copy()
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
 
 
 def facts(rows: Mapping[str, object]) -> Table:

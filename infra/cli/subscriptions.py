@@ -12,7 +12,7 @@ from infra.cli.client import path
 from infra.cli.command import All, Most, Yes, command, json_object, pairs
 from infra.cli.recoveries import newest, wait_for_next, watch
 from infra.cli.session import Session
-from infra.cli.show import ago, at, due, facts, mark, table, words
+from infra.cli.show import Rows, ago, at, due, facts, mark, words
 
 app = typer.Typer(help="What endpoints ask for, and how they fare.", no_args_is_help=True)
 
@@ -77,10 +77,12 @@ def list_all(
         resource_id=resource_id,
     )
 
-    def shown() -> Table:
-        rows = table("status", "subscription", "endpoint", "types", "health", flexible="endpoint")
+    def shown() -> Rows:
+        rows = Rows(
+            "status", "subscription", "endpoint", "types", "health", flexible=["endpoint", "types", "health"]
+        )
         for each in found:
-            rows.add_row(
+            rows.add(
                 status_of(each),
                 each["id"],
                 words(each["endpoint_url"]),

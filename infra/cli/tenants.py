@@ -3,12 +3,11 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from infra.cli.client import path
 from infra.cli.command import All, Most, command
 from infra.cli.session import Session
-from infra.cli.show import ago, facts, table, words
+from infra.cli.show import Rows, ago, facts, words
 
 app = typer.Typer(help="The provider's customers.", no_args_is_help=True)
 
@@ -32,10 +31,10 @@ def list_all(session: Session, most: Most = 20, everything: All = False) -> None
     """List tenants."""
     tenants, more = session.api.pages(path("tenants"), most=None if everything else most)
 
-    def shown() -> Table:
-        rows = table("tenant", "name", "since", flexible="name")
+    def shown() -> Rows:
+        rows = Rows("tenant", "name", "since", flexible=["name"])
         for tenant in tenants:
-            rows.add_row(tenant["id"], words(tenant["name"]), ago(tenant["created_at"], session.now))
+            rows.add(tenant["id"], words(tenant["name"]), ago(tenant["created_at"], session.now))
         return rows
 
     session.screen.show_all(tenants, shown, more=more, none="no tenants yet: hookkeeper tenants create NAME")

@@ -237,3 +237,20 @@ def test_an_event_that_never_arrived_ends_as_not_found(bench: Bench) -> None:
     ran = bench.run("explain", SUB, "evt_1", "--json")
     assert ran.code == 3
     assert ran.json["findings"][0]["ok"] is False
+
+
+def test_ids_stay_whole_on_a_narrow_terminal(bench: Bench) -> None:
+    bench.environment |= {"FORCE_COLOR": "1", "COLUMNS": "60"}
+    bench.api.on("GET", "/v1/subscriptions", page(shapes.subscription(health=a_failing_health())))
+    bench.api.on("GET", f"{AT}/deliveries", page(shapes.delivery()))
+    listed = bench.run("subscriptions", "list").out
+    assert "● active" in listed
+    assert SUB in listed
+    assert "…" in listed
+    assert shapes.delivery()["event_id"] in bench.run("deliveries", "list", SUB).out
+
+
+def test_colour_is_left_out_where_that_is_asked_for(bench: Bench) -> None:
+    bench.environment |= {"FORCE_COLOR": "1", "NO_COLOR": "1"}
+    bench.api.on("GET", "/v1/subscriptions", page(shapes.subscription()))
+    assert "\x1b[3" not in bench.run("subscriptions", "list").out
