@@ -11,7 +11,7 @@ router = new_router()
 
 @router.post("/v1/consents", tags=["operators"], status_code=201)
 def create(wanted: ConsentIn) -> ConsentOut:
-    """The application may subscribe to these event types, from now on; nothing older is handed over."""
+    """Grant it: the application may subscribe to these event types; nothing older is handed over."""
     call, scope = in_tenant(router, Right.OPERATE)
     consent = grant(
         scope,
@@ -28,14 +28,14 @@ def create(wanted: ConsentIn) -> ConsentOut:
 
 @router.get("/v1/consents", tags=["operators"])
 def list_all() -> Page[ConsentOut]:
-    """A tenant's, withdrawn ones too."""
+    """A tenant's consents, withdrawn ones too."""
     call, scope = in_tenant(router, Right.OPERATE)
     return Page(data=[ConsentOut.of(each) for each in call.reach.consents.of(scope)], has_more=False)
 
 
 @router.delete("/v1/consents/<application_id>", tags=["operators"])
 def remove(application_id: str) -> ConsentOut:
-    """At once nothing more is handed over; what is queued or owed is discarded, subscriptions suspended."""
+    """Withdraw it: what is queued or owed is discarded at once, and its subscriptions are suspended."""
     call, scope = in_tenant(router, Right.OPERATE)
     if not is_id(application_id):
         raise NotFoundError("consent", application_id)

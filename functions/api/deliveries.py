@@ -52,5 +52,6 @@ def list_all(
 
 @router.get("/v1/deliveries/<delivery_id>", tags=["deliveries"])
 def read(delivery_id: str) -> DeliveryOut:
+    """One delivery, with its last ten attempts."""
     call, scope = in_tenant(router, Right.DELIVERIES_READ)
     return DeliveryOut.of(get_delivery(scope, delivery_id, ledger=call.reach.ledger))

@@ -21,6 +21,7 @@ def list_all(
     limit: Annotated[int, Query(ge=1, le=100, description="At most so many.")] = 100,
     cursor: Annotated[str | None, Query(description="`next_cursor` of the part before.")] = None,
 ) -> Page[EventTypeOut]:
+    """The event types that the provider lists; with `pattern` those that it would match."""
     call = current(router)
     call.allow(Right.SUBSCRIPTIONS_READ)
     cursors = Cursors(call.reach.cursor_key(), None, "event-types", pattern)
@@ -40,7 +41,7 @@ def list_all(
 
 @router.put("/v1/event-types/<name>", tags=["event types"])
 def put(name: str, wanted: EventTypeIn) -> EventTypeOut:
-    """In force everywhere within half a minute."""
+    """List an event type, or say anew what it is; in force everywhere within half a minute."""
     call = as_operator(router)
     entry = list_event_type(
         name,

@@ -65,6 +65,7 @@ register(app, logger)
 
 @app.get("/healthz", tags=["service"])
 def healthz() -> HealthzOut:
+    """Whether it is up."""
     return HealthzOut(version=__version__)
 
 

@@ -16,6 +16,7 @@ router = new_router()
 
 @router.post("/v1/tenants", tags=["operators"], status_code=201)
 def create(wanted: TenantIn) -> TenantOut:
+    """Let a tenant in."""
     call = as_operator(router)
     tenant = create_tenant(
         wanted.name,
@@ -33,6 +34,7 @@ def create(wanted: TenantIn) -> TenantOut:
 def list_all(
     limit: Annotated[int, Query(ge=1, le=100)] = 20, cursor: Annotated[str | None, Query()] = None
 ) -> Page[TenantOut]:
+    """Every tenant, in order of id."""
     call = as_operator(router)
     cursors = Cursors(call.reach.cursor_key(), None, "tenants")
     place = cursors.open(cursor)
@@ -47,6 +49,7 @@ def list_all(
 
 @router.post("/v1/tenants/<tenant_id>/keys", tags=["operators"], status_code=201)
 def add_key(tenant_id: str, wanted: KeyIn) -> KeyCreated:
+    """A key of the tenant's mode, shown once."""
     call = as_operator(router)
     created = create_key(
         _checked(tenant_id),
@@ -65,6 +68,7 @@ def add_key(tenant_id: str, wanted: KeyIn) -> KeyCreated:
 
 @router.get("/v1/tenants/<tenant_id>/keys", tags=["operators"])
 def list_keys(tenant_id: str) -> Page[KeyOut]:
+    """The tenant's keys, by their last four characters."""
     call = as_operator(router)
     if call.reach.access.tenant(_checked(tenant_id)) is None:
         raise NotFoundError("tenant", tenant_id)
@@ -74,13 +78,13 @@ def list_keys(tenant_id: str) -> Page[KeyOut]:
 
 @router.delete("/v1/tenants/<tenant_id>/keys/<key_id>", tags=["operators"], status_code=204)
 def remove_key(tenant_id: str, key_id: str) -> Response[None]:
-    """The key is dead within a minute."""
+    """Revoke it: the key is dead within a minute."""
     return _revoked(_checked(tenant_id), key_id)
 
 
 @router.post("/v1/applications/<application_id>/keys", tags=["operators"], status_code=201)
 def add_application_key(application_id: str, wanted: ApplicationKeyIn | None = None) -> KeyCreated:
-    """Good for every tenant that gives the application its consent, and names tenant and mode in headers."""
+    """A key of the application, shown once; it names tenant and mode in headers."""
     call, told = as_operator(router), wanted or ApplicationKeyIn()
     created = create_application_key(
         application_id,
@@ -98,14 +102,17 @@ def add_application_key(application_id: str, wanted: ApplicationKeyIn | None = N
 
 @router.get("/v1/applications/<application_id>/keys", tags=["operators"])
 def list_application_keys(application_id: str) -> Page[KeyOut]:
+    """The application's keys, by their last four characters."""
     call = as_operator(router)
+    if not is_id(application_id):
+        raise NotFoundError("application", application_id)
     keys = call.reach.access.keys_of(application_owner(application_id))
     return Page(data=[KeyOut.of(key) for key in keys], has_more=False)
 
 
 @router.delete("/v1/applications/<application_id>/keys/<key_id>", tags=["operators"], status_code=204)
 def remove_application_key(application_id: str, key_id: str) -> Response[None]:
-    """The key is dead within a minute."""
+    """Revoke it: the key is dead within a minute."""
     return _revoked(application_owner(application_id), key_id)
 
 

@@ -66,6 +66,7 @@ MOST_EXPORTED = 1000
 PAGE = 100
 MAX_VERSION_DIGITS = 15
 JSON = "application/json"
+JSON_LINES = "application/x-ndjson"
 
 router = new_router()
 
@@ -76,6 +77,7 @@ IfMatch = Annotated[str | None, Header(alias="if-match", description="The ETag t
 
 @router.post("/v1/subscriptions", tags=["subscriptions"], status_code=201)
 def create(wanted: SubscriptionIn) -> Response[SubscriptionCreated]:
+    """Subscribe an endpoint: it is pending until it has echoed its challenge; its secret is shown once."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     reach = call.reach
     created = subscribe(
@@ -117,6 +119,7 @@ def list_all(
     limit: Limit = 20,
     cursor: CursorParam = None,
 ) -> Page[SubscriptionOut]:
+    """Subscriptions, newest first; without `status` neither revoked nor archived ones."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
     cursors = Cursors(call.reach.cursor_key(), scope, "subscriptions", status, event_type, resource_id)
     place = cursors.open(cursor)
@@ -163,6 +166,7 @@ def _walk(
 
 @router.get("/v1/subscriptions/<subscription_id>", tags=["subscriptions"])
 def read(subscription_id: str) -> Response[SubscriptionOut]:
+    """One subscription, with its endpoint's health."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
     standing = call.reach.subscriptions.standing(subscription_key(scope, subscription_id))
     if standing is None:
@@ -175,6 +179,7 @@ def read(subscription_id: str) -> Response[SubscriptionOut]:
 def change(
     subscription_id: str, patch: SubscriptionPatch, if_match: IfMatch = None
 ) -> Response[SubscriptionEdited]:
+    """Change what is named; `If-Match` says what was read. Another endpoint_url is staged first."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     edited = edit_subscription(
         subscription_key(scope, subscription_id),
@@ -210,7 +215,7 @@ def change(
 def switch(
     subscription_id: str, wanted: EnabledIn, if_match: IfMatch = None
 ) -> Response[SubscriptionOut | ReenablingOut]:
-    """Off is a pause (200); on is a re-enablement: 202, or 200 where the policy asks for no probe."""
+    """Switch it: off is a pause (200); on re-enables: 202, or 200 where the policy asks for no probe."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     key = subscription_key(scope, subscription_id)
     if if_match is not None:
@@ -222,7 +227,7 @@ def switch(
 
 @router.delete("/v1/subscriptions/<subscription_id>", tags=["subscriptions"])
 def revoke(subscription_id: str, if_match: IfMatch = None) -> Response[SubscriptionOut]:
-    """For good: nothing more is sent, what is owed is discarded, the endpoint is free for another."""
+    """Revoke it for good: what is owed is discarded, and the endpoint is free for another."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     key = subscription_key(scope, subscription_id)
     editable(key, version=_version(if_match), subscriptions=call.reach.subscriptions)
@@ -234,6 +239,7 @@ def revoke(subscription_id: str, if_match: IfMatch = None) -> Response[Subscript
 
 @router.post("/v1/subscriptions/<subscription_id>/verify", tags=["subscriptions"])
 def verify_by_owner(subscription_id: str, echoed: ChallengeIn) -> Response[SubscriptionOut]:
+    """Verify the endpoint with the challenge that it received."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     subscription = verify(
         subscription_key(scope, subscription_id),
@@ -267,7 +273,7 @@ def send_challenge(subscription_id: str) -> Response[SubscriptionOut]:
 
 @router.post("/v1/subscriptions/<subscription_id>/pause", tags=["subscriptions"])
 def pause(subscription_id: str) -> Response[SubscriptionOut]:
-    """Nothing is sent until it is re-enabled; what is missed is owed."""
+    """Pause it: nothing is sent until it is re-enabled; what is missed is owed."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     return _paused(call, subscription_key(scope, subscription_id))
 
@@ -276,13 +282,14 @@ def pause(subscription_id: str) -> Response[SubscriptionOut]:
 def start_reenabling(
     subscription_id: str, wanted: ReenableIn | None = None
 ) -> Response[SubscriptionOut | ReenablingOut]:
-    """Probe, activate, deliver what was missed: 202, or 200 where no probe is asked."""
+    """Re-enable it: probe, activate, deliver what was missed: 202, or 200 where no probe is asked."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     return _reenabled(call, subscription_key(scope, subscription_id), wanted or ReenableIn())
 
 
 @router.post("/v1/subscriptions/<subscription_id>/rotate-secret", tags=["subscriptions"])
 def rotate(subscription_id: str, wanted: RotateIn | None = None) -> Response[SecretOut]:
+    """A new signing secret, shown once; the old one signs beside it for a while."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     secret = Secret(call.reach.entropy(SECRET_BYTES))
     hours = (wanted or RotateIn()).overlap_hours
@@ -324,6 +331,7 @@ def send_test(subscription_id: str, wanted: TestIn | None = None) -> Response[Te
 
 @router.post("/v1/subscriptions/<subscription_id>/maintenance", tags=["subscriptions"])
 def maintain(subscription_id: str, wanted: MaintenanceIn) -> Response[SubscriptionOut]:
+    """Hold suspension off until then; null ends it."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_WRITE)
     subscription = set_maintenance(
         subscription_key(scope, subscription_id),
@@ -354,7 +362,11 @@ def audit(subscription_id: str, limit: Limit = 20, cursor: CursorParam = None) -
     )
 
 
-@router.get("/v1/subscriptions/<subscription_id>/audit/export", tags=["subscriptions"])
+@router.get(
+    "/v1/subscriptions/<subscription_id>/audit/export",
+    tags=["subscriptions"],
+    responses={200: {"description": "JSON Lines", "content": {JSON_LINES: {"schema": {"type": "string"}}}}},
+)
 def export_audit(subscription_id: str) -> Response[str]:
     """The whole audit as JSON Lines, newest first; of more than a thousand records those."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
@@ -362,12 +374,12 @@ def export_audit(subscription_id: str) -> Response[str]:
     records = call.reach.audit.of(scope, key.subscription_id, limit=MOST_EXPORTED)
     lines = "".join(f"{AuditOut.of(record).model_dump_json()}\n" for record in records)
     disposition = {"Content-Disposition": f'attachment; filename="{key.subscription_id}-audit.jsonl"'}
-    return Response(200, content_type="application/x-ndjson", body=lines, headers=disposition)
+    return Response(200, content_type=JSON_LINES, body=lines, headers=disposition)
 
 
 @router.get("/v1/subscriptions/<subscription_id>/recoveries", tags=["recoveries"])
 def recoveries(subscription_id: str, limit: Limit = 20, cursor: CursorParam = None) -> Page[RecoveryOut]:
-    """Newest first."""
+    """Its recoveries, newest first."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
     key = _existing(call, scope, subscription_id)
     cursors = Cursors(call.reach.cursor_key(), scope, "recoveries", key.subscription_id)
@@ -385,6 +397,7 @@ def recoveries(subscription_id: str, limit: Limit = 20, cursor: CursorParam = No
 def explain_event(
     subscription_id: str, event_id: Annotated[str, Query(description="Where is this one?")]
 ) -> ExplanationOut:
+    """Where is my event: archived, matched, each attempt, and what it waits for."""
     call, scope = in_tenant(router, Right.DELIVERIES_READ)
     key = subscription_key(scope, subscription_id)
     explained = explain(
@@ -413,6 +426,7 @@ def explain_event(
 
 @router.get("/v1/recoveries/<recovery_id>", tags=["recoveries"])
 def recovery(recovery_id: str) -> RecoveryOut:
+    """One recovery, with its progress."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
     known = is_id(recovery_id)
     found = call.reach.recoveries.get(scope, recovery_id) if known else None
