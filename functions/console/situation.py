@@ -22,7 +22,17 @@ MOST_COUNTED = 1000
 PATIENCE = timedelta(minutes=2)
 """How long a page waits for a re-enablement that was asked for to show itself."""
 
-CLOCKS_APART = timedelta(seconds=5)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedFor:
+    """A re-enablement that was asked for just now, and the newest recovery that there was before it."""
+
+    at: datetime
+    before: str
+
+    @property
+    def query(self) -> str:
+        return f"asked={int(self.at.timestamp())}&before={self.before}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +46,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """All that the page's first part tells. `asked_at` is when a re-enablement was asked for, if just now."""
+    """All that the page's first part tells; `asked` is of a re-enablement asked for from this page."""
 
     standing: Standing
     gates: Sequence[GateTold]
     waiting: Waiting
     recovery: Recovery | None
     eta: datetime | None
-    asked_at: datetime | None
+    asked: AskedFor | None
     probes: bool
     now: datetime
 
@@ -53,19 +63,18 @@ class Situation:
 
     @property
     def fresh_recovery(self) -> bool:
-        """Whether the newest recovery is what this page is about: it runs, or began when it was asked for."""
+        """Whether the newest recovery is what this page is about: it runs, was asked for, or ended lately."""
         if self.recovery is None:
             return False
-        if self.recovery.status in HOLDING:
+        if self.recovery.status in HOLDING or (self.asked and self.recovery.id != self.asked.before):
             return True
-        since = self.asked_at or self.now - timedelta(hours=1)
-        ended_at = self.recovery.ended_at or self.recovery.started_at
-        return ended_at >= since - CLOCKS_APART
+        since = self.asked.at + timedelta(seconds=1) if self.asked else self.now - timedelta(hours=1)
+        return (self.recovery.ended_at or self.recovery.started_at) >= since
 
     @property
     def starting(self) -> bool:
         """Asked for, and nothing to be seen of it yet."""
-        if self.asked_at is None or self.fresh_recovery or self.now > self.asked_at + PATIENCE:
+        if self.asked is None or self.fresh_recovery or self.now > self.asked.at + PATIENCE:
             return False
         return self.subscription.status is Status.SUSPENDED
 
@@ -76,7 +85,7 @@ class Situation:
         return self.starting or (self.recovery is not None and self.recovery.status in moves)
 
 
-def situation_of(visit: Visit, key: SubscriptionKey, *, asked_at: datetime | None) -> Situation:
+def situation_of(visit: Visit, key: SubscriptionKey, *, asked: AskedFor | None) -> Situation:
     """Raises NotFoundError."""
     reach = visit.reach
     standing = reach.subscriptions.standing(key)
@@ -90,7 +99,7 @@ def situation_of(visit: Visit, key: SubscriptionKey, *, asked_at: datetime | Non
         waiting=_waiting(visit, standing, config),
         recovery=recovery,
         eta=RecoveryOut.of(recovery, now=visit.now).eta if recovery else None,
-        asked_at=asked_at,
+        asked=asked,
         probes=config.policy_of(standing.subscription).probe_on_reenable and not standing.subscription.proven,
         now=visit.now,
     )

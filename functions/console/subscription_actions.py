@@ -17,6 +17,7 @@ from hookkeeper.usecases.reenable import reenable
 from hookkeeper.usecases.rotate_secret import overlap_of, rotate_secret
 from hookkeeper.usecases.verify import renew_challenge, verify
 from pages import see
+from situation import AskedFor
 from subscription_pages import existing, patterns_of, settings_page
 from visit import Visit, in_tenant, subscription_key
 from words import host
@@ -30,7 +31,12 @@ router = Router()  # type: ignore[no-untyped-call]  # Powertools leaves it untyp
 
 @router.post("/console/subscriptions/<subscription_id>/reenable")
 def start_reenabling(subscription_id: str) -> Response[str]:
+    """Whoever asks a second time is shown how the first went."""
     visit, key = _writing(subscription_id)
+    standing = existing(visit, key.scope, subscription_id)
+    if standing.subscription.enabled:
+        return _done(visit, key, "resumed")
+    before = next((recovery.id for recovery in visit.reach.recoveries.of(key, limit=1)), "")
     reenable(
         key,
         backfill="without_backfill" not in visit.form,
@@ -42,7 +48,8 @@ def start_reenabling(subscription_id: str) -> Response[str]:
         consents=visit.reach.consents,
         workflow=visit.reach.workflow,
     )
-    return see(visit, f"/subscriptions/{key.subscription_id}?asked={int(visit.now.timestamp())}")
+    asked = AskedFor(at=visit.now, before=before)
+    return see(visit, f"/subscriptions/{key.subscription_id}?{asked.query}")
 
 
 @router.post("/console/subscriptions/<subscription_id>/pause")

@@ -13,12 +13,11 @@ from hookkeeper.domain.access import Right
 from hookkeeper.domain.delivery import Attempt, Delivery
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
 from hookkeeper.domain.event import checked_patterns, matches
-from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases.deliveries import list_deliveries
 from pages import page
-from situation import situation_of
+from situation import AskedFor, situation_of
 from visit import Visit, in_tenant, safe_path, subscription_key
 
 DAY = timedelta(days=1)
@@ -48,7 +47,7 @@ router = Router()  # type: ignore[no-untyped-call]  # Powertools leaves it untyp
 def overview(subscription_id: str) -> Response[str]:
     visit, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
     key = subscription_key(scope, subscription_id)
-    situation = situation_of(visit, key, asked_at=_asked_at(visit))
+    situation = situation_of(visit, key, asked=_asked(visit))
     until = situation.subscription.disabled_at or visit.now
     deliveries, more = _latest(visit, key, until=until)
     attempts = _attempts(deliveries)
@@ -72,7 +71,7 @@ def overview(subscription_id: str) -> Response[str]:
 def state(subscription_id: str) -> Response[str]:
     """The part of the page that moves."""
     visit, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
-    situation = situation_of(visit, subscription_key(scope, subscription_id), asked_at=_asked_at(visit))
+    situation = situation_of(visit, subscription_key(scope, subscription_id), asked=_asked(visit))
     return page(visit, "_state.html", situation=situation, standing=situation.standing)
 
 
@@ -189,13 +188,12 @@ def _attempts(deliveries: Sequence[Delivery]) -> list[tuple[Attempt, Delivery]]:
     return sorted(pairs, key=lambda pair: pair[0].at, reverse=True)
 
 
-def _asked_at(visit: Visit) -> datetime | None:
-    """When a re-enablement was asked for, as the address after it says; in whole seconds."""
+def _asked(visit: Visit) -> AskedFor | None:
+    """The re-enablement that the address speaks of; its moment is in whole seconds."""
     text = visit.query.get("asked", "")
     if not (text.isascii() and text.isdigit() and len(text) <= 11):
         return None
-    return datetime.fromtimestamp(int(text), UTC)
-
-
-def is_over(subscription: Subscription) -> bool:
-    return subscription.status is Status.REVOKED
+    before = visit.query.get("before", "")
+    return AskedFor(
+        at=datetime.fromtimestamp(int(text), UTC), before=before if safe_path(f"/{before}") else ""
+    )

@@ -696,7 +696,7 @@ def test_re_enabling_starts_the_recovery_and_the_page_then_tells_how_it_goes(
         20.0,
     )
     assert options["actor"] == "console:key_1"
-    assert answer.leads_to == f"{HERE}?asked={int(NOW.timestamp())}"
+    assert answer.leads_to == f"{HERE}?asked={int(NOW.timestamp())}&before={a_recovery().id}"
     page = owner.get(answer.leads_to)
     poll = re.search(r'id="state"[^>]*hx-get="/api/console([^"]*)"[^>]*hx-trigger="load delay:2s"', page.text)
     assert poll
@@ -732,6 +732,9 @@ def test_re_enabling_starts_the_recovery_and_the_page_then_tells_how_it_goes(
     assert re.search(r'<progress id="bar" max="1204" value="603">', state.text)
     assert "hx-get" in state.text
 
+    assert owner.post(f"{HERE}/reenable").leads_to == f"{HERE}?done=resumed"
+    assert len(bench.world.executions) == 1
+
     done = replace(running, status=RecoveryStatus.COMPLETED, ended_at=NOW, succeeded=1203, sent=1204)
     state = tell(bench, owner, poll[1], done, a_subscription(), a_health())
     assert "1,203 of 1,204 delivered" in state.words
@@ -751,6 +754,17 @@ def test_a_page_does_not_wait_for_ever_for_what_never_began(bench: ConsoleBench,
     path = owner.post(f"{HERE}/reenable").leads_to
     bench.now = NOW + timedelta(minutes=3)
     assert "hx-get" not in owner.get(path.replace("?", "/state?")).text
+
+
+def test_whoever_tries_again_at_once_is_not_shown_the_failure_before(
+    bench: ConsoleBench, owner: Browser
+) -> None:
+    failed = a_recovery(2, status=RecoveryStatus.PROBE_FAILED, ended_at=NOW, probe_status_code=503)
+    bench.world.recoveries[failed.key.scope, failed.id] = failed
+    assert "503 Service Unavailable" in owner.get(HERE).words
+    again = owner.get(owner.post(f"{HERE}/reenable").leads_to)
+    assert "503 Service Unavailable" not in again.words
+    assert "Checking the endpoint" in again.words
 
 
 def test_re_enabling_may_leave_out_what_was_missed(bench: ConsoleBench, owner: Browser) -> None:
