@@ -215,9 +215,7 @@ def suspend(
         endpoint_url=before.endpoint_url,
         facts=facts,
     )
-    return subscriptions.transition(
-        replace(transition, holds_streak=True, notice=notice if tells else None)
-    )
+    return subscriptions.transition(replace(transition, holds_streak=True, notice=notice if tells else None))
 
 
 def pause(
