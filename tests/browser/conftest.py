@@ -13,7 +13,7 @@ from tests.functions.console_bench import ENVIRONMENT
 from tests.functions.console_bench import Browser as Visitor
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # closed with the module: one process has room for one Playwright
 def browser() -> Iterator[Browser]:
     with chromium() as browser:
         yield browser
