@@ -77,6 +77,16 @@ class Execution:
     tries: int = 0
 
 
+@dataclass(slots=True, eq=False)
+class Awaited:
+    """What is to happen at the n-th call of a name."""
+
+    call: str
+    happening: Callable[[], object]
+    nth: int
+    after: bool
+
+
 @dataclass
 class Endpoint:
     """How the customer's server answers at the moment, and what arrived."""
@@ -93,7 +103,8 @@ class Product:
         self.random = random.Random(seed)
         self.core = Core(answer=self._says, spread=lambda: self.random.uniform(-1, 1))
         self.core.routes.staleness = stale_routes
-        self.world.before_call = self.world.after_call = self._between
+        self.world.before_call = partial(self._between, after=False)
+        self.world.after_call = partial(self._between, after=True)
         self.incoming: list[tuple[datetime, Event]] = []
         self.pages: list[tuple[datetime, RoutePage]] = []
         self.dead: list[tuple[str, Parcel]] = []
@@ -103,6 +114,7 @@ class Product:
         self.emitted: dict[str, Event] = {}
         self.kills = 0
         self.arranged: list[tuple[int, Callable[[], object]]] = []
+        self.awaited: list[Awaited] = []
         self.calls = 0
         self.interrupting = False
         self.deadline: datetime | None = None
@@ -124,15 +136,28 @@ class Product:
         self.arranged.append((self.calls + calls, happening))
         self.arranged.sort(key=lambda arranged: arranged[0])
 
+    def at(self, call: str, happening: Callable[[], object], *, nth: int = 1, after: bool = False) -> None:
+        """Let something happen just before (or after) the n-th call of that name from now on."""
+        self.awaited.append(Awaited(call, happening, nth, after))
+
     def kill(self) -> None:
         self.kills += 1
         raise KilledError
 
-    def _between(self, _: str) -> None:
+    def wait(self, seconds: float) -> None:
+        """Time passes in the middle of whatever runs."""
+        self.world.now += seconds * SECOND
+
+    def _between(self, call: str, *, after: bool) -> None:
         if not self.interrupting:
             self.calls += 1
             while self.arranged and self.arranged[0][0] <= self.calls:
                 self._interrupt(self.arranged.pop(0)[1])
+            for awaited in [a for a in self.awaited if (a.call, a.after) == (call, after)]:
+                awaited.nth -= 1
+                if awaited.nth == 0:
+                    self.awaited.remove(awaited)
+                    self._interrupt(awaited.happening)
         if self.deadline is not None and self.now > self.deadline:
             self.kill()
 

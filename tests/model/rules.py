@@ -9,7 +9,7 @@ from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.event import EventItem
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.outcome import Outcome
-from hookkeeper.domain.recovery import Cursor
+from hookkeeper.domain.recovery import Cursor, RecoveryStatus
 from hookkeeper.domain.subscription import TRANSITIONS, Status, matched_since, owed_from
 from hookkeeper.domain.tenancy import DeliveryKey, SubscriptionKey
 from hookkeeper.ports import Settled, Settlement
@@ -143,9 +143,14 @@ class Rules:
     # ── at rest ──────────────────────────────────────────────────────────────────────────────────
 
     def at_rest(self) -> None:
-        """Endpoints are well, time has passed: what moves by itself has arrived, the rest is for people."""
+        """Endpoints are well, time has passed: what moves by itself has arrived, the rest is for people.
+
+        After a cancel, what is owed waits, visible, for the next recovery.
+        """
         world = self.product.world
         for delivery, _ in self.owed():
+            if world.health[delivery.subscription].recovery.status is RecoveryStatus.CANCELLED:
+                continue
             record, item = world.deliveries.get(delivery), world.owed_of(delivery)
             assert record is not None, f"{delivery.event_id} was never sent"
             assert item is not None

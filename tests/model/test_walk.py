@@ -10,25 +10,38 @@ from hookkeeper.domain.outcome import Answer
 from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hypothesis import settings
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.builders import a_key
 from tests.model.product import DOWN, GONE, UNKNOWN_HOST, WELL, Product, status
 from tests.model.rules import Rules
 
-KEYS = st.sampled_from([a_key(1), a_key(1), a_key(2)])
+KEYS = st.sampled_from([1, 1, 2]).map(a_key)
 SPANS = st.sampled_from([0.2, 1, 5, 30, 60, 300, 1800, 7200])
-MOODS = st.sampled_from([WELL, DOWN, DOWN, GONE, UNKNOWN_HOST, status(429, retry_after="90"), None])
-"""How an endpoint answers; None is one that is well six times of ten, and down else."""
+MOODS = {
+    "well": WELL,
+    "down": DOWN,
+    "gone": GONE,
+    "no such host": UNKNOWN_HOST,
+    "too many": status(429, retry_after="90"),
+}
+"""How an endpoint answers; or it is "flaky": well six times of ten, and down else."""
 
-BURSTS = st.lists(st.tuples(st.sampled_from([1, 1, 3, 8]), SPANS), min_size=1, max_size=4)
+BURSTS = st.lists(st.tuples(st.sampled_from([1, 3, 8, 8]), SPANS), min_size=1, max_size=4)
 """So many events, and the time after them."""
 
-PEOPLE = ("pause", "reenable", "reenable", "cancel", "hold", "resume", "edit", "retry", "revoke")
+PEOPLE = ("pause", "reenable", "edit", "retry", "revoke", "resume")
+DISTURBERS = ("pause", "cancel", "hold", "resume", "down", "break", "vanish", "events")
 QUEUES = ("duplicate", "lose", "bury", "redrive", "refuse")
-MEDDLERS = ("kill", "break", "vanish", "throttle", "wait", "pause", "reenable")
+MEDDLERS = ("kill", "kill", "kill", "nothing", "throttle", "pause", "reenable", "break", "vanish")
 INSTANCES = ("deliver", "backfill", "sweep", "executions", "fan_out")
-THROTTLED_CALLS = 5
+CALLS = (
+    *("Archive.put", "Routes.matching", "EventItems.put", "Lanes.send", "Ledger.read_batch", "Sender.send"),
+    *("Ledger.settle", "Ledger.put_clean", "Ledger.move_due", "Ledger.owed", "Archive.events"),
+    *("HealthStore.write_circuit", "HealthStore.close_circuit", "HealthStore.write_lock"),
+    *("Subscriptions.transition", "Subscriptions.standing"),
+)
+"""Where something may come between."""
 
 
 class Walk(RuleBasedStateMachine):
@@ -42,83 +55,124 @@ class Walk(RuleBasedStateMachine):
         self.watch = Rules(self.product)
         self.clean = True
 
-    @rule(key=KEYS, mood=MOODS, bursts=BURSTS)
-    def events_come(self, key: SubscriptionKey, mood: Answer | None, bursts: list[tuple[int, float]]) -> None:
-        coin = self.product.random
-
-        def moody(_: str) -> Answer:
-            return mood or (WELL if coin.random() < 0.6 else DOWN)
-
-        self.product.endpoint(key).answer = moody
+    @rule(key=KEYS, mood=st.sampled_from(["well", "down", *MOODS, "flaky"]), bursts=BURSTS)
+    def events_come(self, key: SubscriptionKey, mood: str, bursts: list[tuple[int, float]]) -> None:
+        self.turn(key, mood)
         for count, seconds in bursts:
-            for _ in range(count):
-                self.product.emit(coin.choice(["invoice.paid", "order.sent"]))
-            self.product.run(timedelta(seconds=seconds))
+            self.emit(count)
+            self.run(seconds)
 
-    @rule(key=KEYS, seconds=SPANS)
-    def the_endpoint_is_mended(self, key: SubscriptionKey, seconds: float) -> None:
-        self.product.endpoint(key).answer = lambda _: WELL
-        self.product.run(timedelta(seconds=seconds))
+    @precondition(lambda self: self.in_outage())
+    @rule(seconds=SPANS, probe=st.sampled_from([None, False]))
+    def an_outage_ends(self, seconds: float, *, probe: bool | None) -> None:
+        for key in self.in_outage():
+            self.turn(key, "well")
+            self.product.reenable(key, probe=probe)
+        self.run(seconds)
+
+    @precondition(lambda self: self.recovering())
+    @rule(what=st.sampled_from(DISTURBERS), seconds=SPANS)
+    def a_recovery_is_disturbed(self, what: str, seconds: float) -> None:
+        for key in self.recovering():
+            self.act(what, key)
+        self.run(seconds)
 
     @rule(key=KEYS, verb=st.sampled_from(PEOPLE), seconds=SPANS)
     def someone_acts(self, key: SubscriptionKey, verb: str, seconds: float) -> None:
-        product = self.product
-        acts: dict[str, Callable[[], object]] = {
-            "pause": partial(product.pause, key),
-            "reenable": partial(product.reenable, key, probe=product.random.choice([None, False])),
-            "cancel": partial(product.steer, key, "cancel"),
-            "hold": partial(product.steer, key, "pause"),
-            "resume": partial(product.steer, key, "resume"),
-            "edit": partial(
-                product.edit_filter, a_key(1), product.random.choice(["*", "invoice.*", "order.*"])
-            ),
-            "retry": self.retry_by_hand,
-            "revoke": partial(product.revoke, a_key(2)),
-        }
-        acts[verb]()
-        product.run(timedelta(seconds=seconds))
-
-    def retry_by_hand(self) -> None:
-        items = [
-            item for item in self.product.world.owed.values() if item.key in self.product.world.deliveries
-        ]
-        if items:
-            self.clean = False  # asked for twice, it may be sent twice
-            self.product.retry(self.product.world.deliveries[self.product.random.choice(items).key])
+        self.act(verb, key)
+        self.run(seconds)
 
     @rule(what=st.sampled_from(QUEUES))
     def a_queue_acts(self, what: str) -> None:
         if what == "refuse":
             self.product.core.lanes.refuses = lambda _: self.product.random.random() < 0.5
-            self.product.run(timedelta(seconds=2))
+            self.run(2)
             self.product.core.lanes.refuses = lambda _: False
         else:
             getattr(self.product, what)()
 
-    @rule(calls=st.integers(1, 80), what=st.sampled_from(MEDDLERS + INSTANCES), key=KEYS)
-    def in_between(self, calls: int, what: str, key: SubscriptionKey) -> None:
-        """Something happens in the middle of what comes next, so many calls from now."""
+    @rule(
+        call=st.sampled_from(CALLS),
+        nth=st.integers(1, 3),
+        after=st.booleans(),
+        seconds=st.sampled_from([0, 1, 60, 110]),
+        what=st.sampled_from(MEDDLERS + INSTANCES),
+        key=KEYS,
+    )
+    def in_between(
+        self, call: str, nth: int, seconds: int, what: str, key: SubscriptionKey, *, after: bool
+    ) -> None:
+        """Time passes, and something happens, in the middle of what comes next."""
+        self.clean = False
+
+        def happens() -> None:
+            self.product.wait(seconds)
+            self.act(what, key)
+
+        self.product.at(call, happens, nth=nth, after=after)
+
+    # ── the acts ─────────────────────────────────────────────────────────────────────────────────
+
+    def act(self, what: str, key: SubscriptionKey) -> None:
         product = self.product
         acts: dict[str, Callable[[], object]] = {
-            "kill": product.kill,
-            "break": product.break_execution,
-            "vanish": partial(product.break_execution, told=False),
-            "throttle": throttled,
-            "wait": self.wait,
+            "nothing": lambda: None,
             "pause": partial(product.pause, key),
             "reenable": partial(product.reenable, key),
+            "cancel": partial(product.steer, key, "cancel"),
+            "hold": partial(product.steer, key, "pause"),
+            "resume": partial(product.steer, key, "resume"),
+            "edit": self.edit_filter,
+            "retry": self.retry_by_hand,
+            "revoke": partial(product.revoke, a_key(2)),
+            "down": partial(self.turn, key, "down"),
+            "events": partial(self.emit, 8),
+            "kill": product.kill,
+            "throttle": throttled,
+            "break": product.break_execution,
+            "vanish": partial(product.break_execution, told=False),
             "deliver": product.deliver,
             "backfill": partial(product.deliver, "backfill"),
             "sweep": product.sweep,
             "executions": product.run_executions,
             "fan_out": partial(product.fan_out, 2),
         }
-        self.clean = False
-        for n in range(THROTTLED_CALLS if what == "throttle" else 1):
-            product.arrange(calls + n, acts[what])
+        acts[what]()
 
-    def wait(self) -> None:
-        self.product.world.now += timedelta(seconds=self.product.random.choice([1, 10, 60, 110]))
+    def turn(self, key: SubscriptionKey, mood: str) -> None:
+        coin = self.product.random
+
+        def moody(_: str) -> Answer:
+            return MOODS.get(mood) or (WELL if coin.random() < 0.6 else DOWN)
+
+        self.product.endpoint(key).answer = moody
+
+    def emit(self, count: int) -> None:
+        for _ in range(count):
+            self.product.emit(self.product.random.choice(["invoice.paid", "order.sent"]))
+
+    def run(self, seconds: float) -> None:
+        self.product.run(timedelta(seconds=seconds))
+
+    def edit_filter(self) -> None:
+        self.product.edit_filter(a_key(1), self.product.random.choice(["*", "invoice.*", "order.*"]))
+
+    def retry_by_hand(self) -> None:
+        world = self.product.world
+        items = [item for item in world.owed.values() if item.key in world.deliveries]
+        if items:
+            self.clean = False  # asked for twice, it may be sent twice
+            self.product.retry(world.deliveries[self.product.random.choice(items).key])
+
+    def in_outage(self) -> list[SubscriptionKey]:
+        return [
+            key
+            for key, health in self.product.world.health.items()
+            if health.circuit.is_open or self.product.present(key).status is Status.SUSPENDED
+        ]
+
+    def recovering(self) -> list[SubscriptionKey]:
+        return [key for key, health in self.product.world.health.items() if health.recovery.held]
 
     # ── what holds ───────────────────────────────────────────────────────────────────────────────
 
@@ -141,7 +195,7 @@ class Walk(RuleBasedStateMachine):
     def calm_down(self) -> None:
         """Everything is well again, and time passes until all has settled that settles by itself."""
         product = self.product
-        product.arranged.clear()
+        product.awaited.clear()
         product.redrive()
         for key, endpoint in product.endpoints.items():
             endpoint.answer = lambda _: WELL
@@ -166,4 +220,4 @@ def throttled() -> None:
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=60, stateful_step_count=20, derandomize=True)
+TestWalk.settings = settings(max_examples=150, stateful_step_count=25, derandomize=True)
