@@ -22,10 +22,10 @@ from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.config import Margins
 from hookkeeper.domain.errors import NotFoundError
 from hookkeeper.domain.recovery import RecoveryKind
-from hookkeeper.domain.subscription import Trigger
 from hookkeeper.messages import EventBody, ReadEvent, RecoveryState
 from hookkeeper.settings import RecoverSettings
-from hookkeeper.usecases import recover, transition
+from hookkeeper.usecases import recover
+from hookkeeper.usecases.activate import activate
 from hookkeeper.usecases.backfill import BackfillPorts, backfill
 
 HISTORY_AT_MOST = 19_900
@@ -140,45 +140,20 @@ def _lock(state: RecoveryState, now: datetime) -> RecoveryState:
 
 
 def _activate(state: RecoveryState, now: datetime) -> RecoveryState:
-    recovery = ports.recoveries.get(state.key().scope, state.recovery_id or "")
-    if recovery is None or recovery.generation != state.generation:
-        return state.model_copy(update={"next": "end"})
-    if not state.resume:
-        return _probe_passed(state, now)
-    changed = transition.activate(
-        state.key(),
-        trigger=Trigger.PROBE_PASSED if state.passed else Trigger.RESUMED_UNPROBED,
-        recovery=recovery,
-        actor=Actor(id=state.actor, source_ip=state.source_ip),
-        now=now,
-        subscriptions=ports.subscriptions,
-        ids=ids,
-    )
-    if changed is not None or recover.is_running(state.key(), recovery, subscriptions=ports.subscriptions):
-        return state.model_copy(update={"next": "slice"})
-    recover.give_up(
-        state.key(),
-        recovery_id=recovery.id,
-        now=now,
-        subscriptions=ports.subscriptions,
-        health=ports.health,
-        recoveries=ports.recoveries,
-    )
-    return state.model_copy(update={"next": "end"})
-
-
-def _probe_passed(state: RecoveryState, now: datetime) -> RecoveryState:
-    """The endpoint was only to be asked: its owner is told, and decides."""
-    recover.probe_passed(
+    activated = activate(
         state.key(),
         recovery_id=state.recovery_id or "",
         generation=state.generation or 0,
+        probed=bool(state.passed),
+        resume=state.resume,
+        actor=Actor(id=state.actor, source_ip=state.source_ip),
         now=now,
         subscriptions=ports.subscriptions,
         health=ports.health,
         recoveries=ports.recoveries,
+        ids=ids,
     )
-    return state.model_copy(update={"next": "end"})
+    return state.model_copy(update={"next": "slice" if activated else "end"})
 
 
 def _probe_failed(state: RecoveryState, now: datetime) -> RecoveryState:

@@ -280,7 +280,7 @@ def test_a_replay_s_plan_comes_back_as_it_was_asked(stores: Stores) -> None:
         replay_cursor=Cursor(NOW, "evt_1"),
         tally=Tally(after="evt_1", succeeded=3),
     )
-    lock = a_lock(asked, rounds=Rounds(last_at=NOW, rest=HOUR))
+    lock = a_lock(asked, rounds=Rounds(at=(NOW - HOUR, NOW), rest=HOUR))
     assert stores.health.write_lock(health, lock, asked)
     assert stores.recoveries.get(a_scope(), asked.id) == asked
     assert stores.standing(a_key()).health.recovery == lock

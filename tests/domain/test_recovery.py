@@ -1,13 +1,16 @@
 """A recovery's pace, the windows it reads, and who holds the lock when an outage ends."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hookkeeper.domain.recovery import (
+    DAY,
     FIRST_REST,
     HOLDING,
     LEASE,
+    MOST_A_DAY,
     WINDOWS_AT_MOST,
     Cursor,
     Pace,
@@ -108,15 +111,57 @@ def test_automatic_recoveries_of_a_flapping_endpoint_rest_five_minutes_doubling_
 
 
 def test_an_endpoint_that_has_been_calm_for_two_hours_is_as_new() -> None:
-    rounds = Rounds(last_at=NOW, rest=20 * MINUTE)
+    rounds = Rounds(at=(NOW,), rest=20 * MINUTE)
     assert rounds.next_at(NOW + MINUTE) == NOW + 20 * MINUTE
     assert rounds.set_out(NOW + 119 * MINUTE).rest == 40 * MINUTE
     assert rounds.set_out(NOW + 120 * MINUTE).rest == FIRST_REST
     assert Rounds().next_at(NOW) == NOW
 
 
+@pytest.mark.parametrize(
+    "in_a_row, calm, first_day",
+    [
+        pytest.param(None, 0 * HOUR, 24, id="flaps each minute"),
+        pytest.param(5, 2 * HOUR, 24, id="five, then two calm hours"),
+        pytest.param(3, 3 * HOUR, 24, id="three, then three calm hours"),
+        pytest.param(1, 2 * HOUR, 12, id="once in two hours"),
+        pytest.param(1, 30 * HOUR, 1, id="once in thirty hours"),
+    ],
+)
+def test_no_24_hours_hold_more_than_24_automatic_recoveries(
+    in_a_row: int | None, calm: timedelta, first_day: int
+) -> None:
+    """Each as early as it may, but for the calm between rows."""
+    moments, rounds, now = [NOW], Rounds().set_out(NOW), NOW
+    while now < NOW + 10 * DAY:
+        rested = in_a_row is not None and len(moments) % in_a_row == 0
+        now = rounds.next_at(now + calm if rested else now)
+        rounds = rounds.set_out(now)
+        moments.append(now)
+    days = [sum(at < later <= at + DAY for later in moments) for at in [NOW - MINUTE, *moments]]
+    assert max(days) <= MOST_A_DAY
+    assert days[0] == first_day
+    assert len(rounds.at) <= MOST_A_DAY
+
+
+def test_a_day_with_less_than_its_most_lets_the_next_outage_recover_at_once() -> None:
+    rounds = Rounds(at=tuple(NOW + n * HOUR for n in range(23)), rest=HOUR)
+    assert rounds.next_at(NOW + 23 * HOUR) == NOW + 23 * HOUR
+    full = rounds.set_out(NOW + 23 * HOUR)
+    assert full.next_at(NOW + 23 * HOUR) == NOW + DAY
+    assert full.next_at(NOW + 3 * DAY) == NOW + 3 * DAY
+
+
+def test_a_rest_that_the_days_most_made_longer_is_no_calm() -> None:
+    burst = tuple(NOW + n * MINUTE for n in range(24))
+    rounds = Rounds(at=burst, rest=HOUR)
+    assert rounds.next_at(NOW + HOUR) == NOW + DAY
+    assert rounds.set_out(NOW + DAY).rest == HOUR
+    assert rounds.set_out(NOW + DAY + HOUR).rest == FIRST_REST
+
+
 def test_the_rest_outlives_the_recovery() -> None:
-    rounds = Rounds(last_at=NOW, rest=HOUR)
+    rounds = Rounds(at=(NOW,), rest=HOUR)
     assert ended(a_lock(status=RecoveryStatus.COMPLETED, rounds=rounds)).rounds == rounds
 
 

@@ -20,11 +20,12 @@ from hookkeeper.domain.event import Event, RoutePage
 from hookkeeper.domain.notice import NoticeStatus
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault
-from hookkeeper.domain.recovery import RETENTION, Recovery, RecoveryKind
+from hookkeeper.domain.recovery import RETENTION, RecoveryKind
 from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.messages import FanOutPage
 from hookkeeper.usecases import recover
+from hookkeeper.usecases.activate import activate
 from hookkeeper.usecases.backfill import backfill
 from hookkeeper.usecases.deliver import Delivered, Fate
 from hookkeeper.usecases.edit_subscription import Changes, edit_subscription
@@ -455,19 +456,7 @@ class Product:
 
     def _probe(self, execution: Execution) -> str:
         execution.passed = self.endpoint(execution.key).answer("probe").error is None
-        asked_only = "activate" if execution.resume else "probe_passed"
-        return asked_only if execution.passed else "probe_failed"
-
-    def _probe_passed(self, execution: Execution) -> None:
-        recover.probe_passed(
-            execution.key,
-            recovery_id=execution.recovery_id,
-            generation=execution.generation,
-            now=self.now,
-            subscriptions=self.core.subscriptions,
-            health=self.core.health_store,
-            recoveries=self.core.recoveries,
-        )
+        return "activate" if execution.passed else "probe_failed"
 
     def _probe_failed(self, execution: Execution) -> None:
         recover.probe_failed(
@@ -486,20 +475,20 @@ class Product:
         )
 
     def _activate(self, execution: Execution) -> str | None:
-        recovery = self._recovery(execution)
-        if self.core.activate(execution.key, recovery):
-            return "slice"
-        if recover.is_running(execution.key, recovery, subscriptions=self.core.subscriptions):
-            return "slice"
-        recover.give_up(
+        activated = activate(
             execution.key,
-            recovery_id=recovery.id,
+            recovery_id=execution.recovery_id,
+            generation=execution.generation,
+            probed=execution.passed,
+            resume=execution.resume,
+            actor=execution.asked.actor,
             now=self.now,
             subscriptions=self.core.subscriptions,
             health=self.core.health_store,
             recoveries=self.core.recoveries,
+            ids=self.core.ids,
         )
-        return None
+        return "slice" if activated else None
 
     def _slice(self, execution: Execution) -> str | None:
         sliced = backfill(
@@ -515,11 +504,6 @@ class Product:
             return None
         execution.at = self.now + max(sliced.wait, SECOND)
         return "slice"
-
-    def _recovery(self, execution: Execution) -> Recovery:
-        recovery = self.core.recoveries.get(execution.key.scope, execution.recovery_id)
-        assert recovery is not None
-        return recovery
 
     # ── time ─────────────────────────────────────────────────────────────────────────────────────
 

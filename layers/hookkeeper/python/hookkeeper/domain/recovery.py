@@ -75,27 +75,41 @@ class Window:
 FIRST_REST = timedelta(minutes=5)
 LONGEST_REST = timedelta(hours=1)
 CALM_AFTER = 2 * LONGEST_REST
+DAY = timedelta(days=1)
+MOST_A_DAY = 24
+"""Of automatic recoveries, in whichever 24 hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
     """How often automatic recoveries set out with canaries: every 5 min, doubling to 1 h while it flaps.
 
-    `last_at` is when one last did, `rest` how long the next one waits. CALM_AFTER without one, the endpoint
-    no longer flaps.
+    `at` are the moments of the last day, oldest first, at most MOST_A_DAY; `rest` is how long the next one
+    waits after the last. CALM_AFTER without one, the endpoint no longer flaps, unless the day's most held
+    it back.
     """
 
-    last_at: datetime | None = None
+    at: tuple[datetime, ...] = ()
     rest: timedelta = FIRST_REST
 
     def next_at(self, now: datetime) -> datetime:
         """The earliest moment for the next one."""
-        return now if self.last_at is None else max(now, self.last_at + self.rest)
+        rested = [self.at[-1] + self.rest] if self.at else []
+        return max([now, *rested, *self._day_over()])
 
     def set_out(self, now: datetime) -> "Rounds":
         """One sets out now."""
-        calm = self.last_at is None or now - self.last_at >= CALM_AFTER
-        return Rounds(last_at=now, rest=FIRST_REST if calm else min(2 * self.rest, LONGEST_REST))
+        held_back = any(now < over + LONGEST_REST for over in self._day_over())
+        calm = not self.at or (now - self.at[-1] >= CALM_AFTER and not held_back)
+        within = tuple(at for at in self.at if at > now - DAY)
+        return Rounds(
+            at=(*within, now)[-MOST_A_DAY:],
+            rest=FIRST_REST if calm else min(2 * self.rest, LONGEST_REST),
+        )
+
+    def _day_over(self) -> tuple[datetime, ...]:
+        """When the first of a full day's is a day ago."""
+        return (self.at[-MOST_A_DAY] + DAY,) if len(self.at) >= MOST_A_DAY else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
