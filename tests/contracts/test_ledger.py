@@ -340,6 +340,7 @@ def test_a_record_keeps_all_that_was_told_of_it(bench: Bench) -> None:
         recovery_id="rec_1",
         replays=("rpl_1", "rpl_2"),
         own_recoveries=1,
+        counted_epoch=7,
     )
     owed = an_owed(
         resource_id="r_1",

@@ -56,20 +56,19 @@ def test_a_dead_endpoint_gets_a_request_in_five_minutes_and_is_suspended_after_t
     assert len(product.world.deliveries) + len(product.world.owed) < 400, "and its events cost nothing"
 
 
-@pytest.mark.parametrize(
-    "answer, sequences", [(GONE, 1), (DOWN, 2)], ids=["permanent", "retryable, with its automatic recovery"]
-)
-def test_one_event_a_week_to_a_dead_endpoint_counts_its_sequences_and_nothing_else(
-    answer: Answer, sequences: int
-) -> None:
+@pytest.mark.parametrize("answer", [GONE, DOWN, UNKNOWN_HOST], ids=["permanent", "retryable", "fatal"])
+def test_one_event_a_week_to_a_dead_endpoint_is_counted_once_a_week(answer: Answer) -> None:
     product = Product()
     key = product.subscribe()
     product.endpoint(key).answer = lambda _: answer
-    for week in range(1, 5):
+    weeks = 2 if answer is UNKNOWN_HOST else 4
+    for week in range(1, weeks + 1):
         product.emit()
         product.run(WEEK)
-        assert product.core.health(key).consecutive_failures == week * sequences
+        assert product.core.health(key).consecutive_failures == week
     assert product.present(key).status is Status.ACTIVE
+    attempts = {GONE: 1, DOWN: 6 + 3, UNKNOWN_HOST: 1 + 1}[answer]
+    assert len(product.endpoint(key).received) == weeks * attempts, "the automatic recovery's among them"
 
 
 def test_f39_an_unknown_host_with_an_event_a_minute_is_suspended_within_half_an_hour() -> None:

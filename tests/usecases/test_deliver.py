@@ -272,6 +272,51 @@ def test_a_retry_by_hand_counts_for_nothing(answer: Answer) -> None:
     assert len(core.world.requests) == 5
 
 
+@pytest.mark.parametrize("counted_epoch, again", [(None, True), (1, False), (0, True)], ids=str)
+@pytest.mark.parametrize("answer", [says(404), Answer(fault=Fault.DNS_NOT_FOUND)], ids=lambda a: a.error)
+@pytest.mark.parametrize(
+    "sent, health, counts",
+    [
+        ({"lane": Lane.BACKFILL}, {}, None),
+        ({"lane": Lane.BACKFILL, "recovery_id": "rec_1", "generation": 1}, {}, None),
+        ({"lane": Lane.REPLAY, "recovery_id": "rec_1", "generation": 1}, {}, True),
+        ({"lane": Lane.REPLAY, "replay_id": "rpl_1"}, {}, False),
+        ({"lane": Lane.BACKFILL}, {"circuit": OPEN, "outage_from": NOW - HOUR}, True),
+    ],
+    ids=["by the sweep", "by a recovery", "by a replay", "by hand", "as a trial"],
+)
+def test_what_nobody_asked_for_counts_a_delivery_once_an_epoch(
+    sent: dict[str, Any],
+    health: dict[str, Any],
+    answer: Answer,
+    counted_epoch: int | None,
+    *,
+    counts: bool | None,
+    again: bool,
+) -> None:
+    """`counted_epoch` 0 is one before a re-enablement or a swap, whose backfill begins the count anew."""
+    core = answering(answer)
+    lock = a_lock(id="rec_1", generation=1, kind=RecoveryKind.AUTOMATIC)
+    core.subscribe(health=a_health(recovery=lock, **health))
+    core.world.deliveries[a_delivery_key()] = a_delivery(
+        status=DeliveryStatus.EXHAUSTED, settled=True, next_attempt_at=None, counted_epoch=counted_epoch
+    )
+    (report,) = core.deliver(a_parcel(attempt=2, **sent)).reports
+    expected = again if counts is None else counts
+    assert (report.counted, core.health(KEY).consecutive_failures) == (expected, int(expected))
+    assert core.delivery(a_delivery_key()).counted_epoch == (1 if expected else counted_epoch)
+
+
+def test_an_automatic_recovery_that_arrives_ends_the_streak() -> None:
+    core = answering(says(200))
+    core.subscribe(health=a_failing_health(3))
+    core.world.deliveries[a_delivery_key()] = a_delivery(
+        status=DeliveryStatus.EXHAUSTED, settled=True, next_attempt_at=None, counted_epoch=1
+    )
+    core.deliver(a_parcel(attempt=2, lane=Lane.BACKFILL))
+    assert core.health(KEY).consecutive_failures == 0
+
+
 # ── duplicates ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -339,6 +339,7 @@ def _ledger_item(delivery: Delivery) -> Item:
             "recovery_id": delivery.recovery_id,
             "replays": delivery.replays or None,
             "own_recoveries": delivery.own_recoveries or None,
+            "counted_epoch": delivery.counted_epoch,
             "ttl": expiry(delivery.archived_at, LEDGER_LIFE),
         }
     )
@@ -371,6 +372,7 @@ def _delivery(key: DeliveryKey, item: Item) -> Delivery:
         recovery_id=values.get("recovery_id"),
         replays=tuple(values.get("replays", ())),
         own_recoveries=values.get("own_recoveries", 0),
+        counted_epoch=values.get("counted_epoch"),
     )
 
 

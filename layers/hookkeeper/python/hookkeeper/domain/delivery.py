@@ -62,7 +62,8 @@ class Delivery:
     `sequence` counts from 1; `settled` says whether that sequence is over; `sequence_attempts` is how
     many attempts it has had, `sequence_began_at` the moment of its first. `attempts` keeps the last ten;
     `attempt_count` counts all and guards every write. `outcome` is the last attempt's. `own_recoveries`
-    counts the sequences that recoveries began after an earlier one had come to nothing.
+    counts the sequences that recoveries began after an earlier one had come to nothing. `counted_epoch` is
+    health's epoch when it last took a failure of this delivery into account.
     """
 
     key: DeliveryKey
@@ -83,6 +84,7 @@ class Delivery:
     recovery_id: str | None = None
     replays: tuple[str, ...] = ()
     own_recoveries: int = 0
+    counted_epoch: int | None = None
 
     @property
     def final(self) -> bool:

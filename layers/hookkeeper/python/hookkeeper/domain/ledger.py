@@ -129,6 +129,15 @@ def tried(
     return Tried(after=record, owed=owed, settled=True)
 
 
+def counts_again(delivery: Delivery, *, epoch: int) -> bool:
+    """Whether a sequence in vain says anything new to health of that epoch.
+
+    What nobody asked for and health has counted already does not: an event a week to a dead endpoint is one
+    failure a week, and its automatic recovery no second one.
+    """
+    return delivery.lane is not Lane.BACKFILL or delivery.counted_epoch != epoch
+
+
 def _next_move(
     record: Delivery, done: datetime, rules: RetryRules, retention: timedelta, *, trial: bool
 ) -> datetime:

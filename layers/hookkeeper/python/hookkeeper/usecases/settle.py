@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from hookkeeper.domain.arrival import Arrival
 from hookkeeper.domain.delivery import MAX_QUEUE_DELAY, Attempt, Delivery, DeliveryStatus
 from hookkeeper.domain.health import may_cross
-from hookkeeper.domain.ledger import Tried, tried
+from hookkeeper.domain.ledger import Tried, counts_again, tried
 from hookkeeper.domain.outcome import Answer, Outcome, classify, retry_after_floor
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import HealthEffect, Settlement
@@ -96,8 +96,11 @@ def _floor(batch: Batch, case: Case) -> timedelta | None:
 def _write(batch: Batch, case: Case, outcome: Outcome, result: Tried) -> bool:
     """Write one attempt under its guards, send the retry, mind the trial. True where a failure counted."""
     effect = None if case.by_hand else _effect(batch, case, outcome, result)
+    after, failed = result.after, outcome is not Outcome.SUCCESS
+    if effect is not None and failed:
+        after = replace(after, counted_epoch=effect.epoch)
     settled = batch.ports.ledger.settle(
-        Settlement(before=case.delivery, after=result.after, owed=result.owed, effect=effect)
+        Settlement(before=case.delivery, after=after, owed=result.owed, effect=effect)
     )
     case.done(
         Arrival.TRIAL if case.trial else Arrival.ATTEMPT,
@@ -105,7 +108,6 @@ def _write(batch: Batch, case: Case, outcome: Outcome, result: Tried) -> bool:
         status=result.after.status if settled.written else None,
         counted=settled.counted,
     )
-    failed = outcome is not Outcome.SUCCESS
     if case.trial:
         end_trial(batch, case, failed=failed)
     _heed_retry_after(batch, case)
@@ -121,6 +123,8 @@ def _effect(batch: Batch, case: Case, outcome: Outcome, result: Tried) -> Health
         return None
     if outcome is Outcome.SUCCESS:
         return HealthEffect(epoch=health.epoch, outcome=outcome, at=batch.now, status_code=answer.status_code)
+    if not case.trial and not counts_again(result.after, epoch=health.epoch):
+        return None
     first = health.streak_from(result.after.sequence_began_at or batch.now)
     crosses = may_cross(health, batch.policy(case), outcome, first_failure_at=first, now=batch.now)
     error = " ".join(filter(None, (answer.error, answer.excerpt)))
