@@ -400,9 +400,12 @@ def test_f57_a_crash_between_the_count_and_the_question_is_finished_by_the_sweep
     assert len(core.world.notices_of(NoticeKind.SUSPENDED)) == 1
 
 
-def test_a_check_is_left_by_any_failure_whose_age_may_cross_however_few_have_counted() -> None:
+@pytest.mark.parametrize("hours", [6, 12])
+def test_a_check_is_left_by_any_failure_old_enough_to_warn_or_suspend_however_few_have_counted(
+    hours: int,
+) -> None:
     """25 that count at the same time have all seen a short streak."""
-    core = failing(count=1, hours=12)
+    core = failing(count=1, hours=hours)
     core.answer = lambda _: Answer(status_code=500)
     core.world.deliveries[a_delivery_key()] = replace(
         a_delivery(), sequence_attempts=5, attempt_count=5, next_attempt_at=NOW
@@ -412,9 +415,26 @@ def test_a_check_is_left_by_any_failure_whose_age_may_cross_however_few_have_cou
 
 
 def test_a_young_streak_leaves_no_check() -> None:
-    core = failing(count=20, hours=11)
+    core = failing(count=20, hours=5)
     core.answer = lambda _: Answer(status_code=404)
     core.deliver(core.archived(KEY, an_event()))
+    assert core.health(KEY).check_at is None
+
+
+def test_a_warning_that_a_crash_left_is_given_by_the_sweep() -> None:
+    core = failing(count=20, hours=11)
+    core.answer = lambda _: Answer(status_code=404)
+
+    def kill(call: str) -> None:
+        if call == "Notices.put":
+            raise OwnFaultError(call)
+
+    core.world.before_call = kill
+    core.deliver(core.archived(KEY, an_event()))
+    core.world.before_call = None
+    core.later(2 * MINUTE)
+    assert core.sweep().done["policy_at_risk"] == 1
+    assert len(core.world.notices_of(NoticeKind.AT_RISK)) == 1
     assert core.health(KEY).check_at is None
 
 

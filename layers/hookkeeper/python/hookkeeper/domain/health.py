@@ -204,15 +204,16 @@ def should_suspend(
 def may_cross(
     health: Health, policy: Policy, outcome: Outcome, *, first_failure_at: datetime, now: datetime
 ) -> bool:
-    """Whether one more failure of the class may cross a limit, however many others count at the same time.
+    """Whether one more failure of the class may end in a suspension or a warning, however many others count
+    at the same time.
 
-    So only ages are asked: the class's own, and the oldest's for the total.
+    So only ages are asked, half of a limit's for the warning: the class's own, and the oldest's for the total.
     """
     streak = health.streaks.get(outcome)
     own = min(streak.first_failure_at, first_failure_at) if streak else first_failure_at
     oldest = min(health.first_failure_at or first_failure_at, first_failure_at)
     ages = ((own, policy.limits.get(outcome)), (oldest, policy.limits.get(Outcome.RETRYABLE)))
-    return any(limit is not None and now - first >= limit.age for first, limit in ages)
+    return any(limit is not None and 2 * (now - first) >= limit.age for first, limit in ages)
 
 
 def _gates(health: Health, policy: Policy, now: datetime) -> list[Gate]:

@@ -68,8 +68,8 @@ def suspend(
         standing.health, policy, judged_at or now, maintenance_until=subscription.maintenance_until
     )
     if not verdict.suspend:
-        _clear_check(standing.health, now, health)
-        if verdict.at_risk and policy.auto_suspend is AutoSuspend.ENFORCE:
+        warns = verdict.at_risk and policy.auto_suspend is AutoSuspend.ENFORCE
+        if warns:
             _warn(
                 standing,
                 verdict,
@@ -79,8 +79,8 @@ def suspend(
                 ledger=ledger,
                 notices=notices,
             )
-            return Ruled(Ruling.AT_RISK, verdict)
-        return Ruled(Ruling.FINE, verdict)
+        _clear_check(standing.health, now, health)
+        return Ruled(Ruling.AT_RISK if warns else Ruling.FINE, verdict)
     if policy.auto_suspend is not AutoSuspend.ENFORCE:
         _clear_check(standing.health, now, health)
         observed = policy.auto_suspend is AutoSuspend.OBSERVE
