@@ -2,6 +2,7 @@
 
 `world.before_call` and `world.after_call` are told "<Port>.<method>" around every effect, and may raise:
 that is how a test kills a function between any two steps. Each fake's effect is all or nothing.
+`world.repeats` is how often the next call is made besides, as the SDK makes it when an answer is lost.
 """
 # ruff: noqa: ARG002  # a fake takes all that its port gives
 
@@ -85,6 +86,7 @@ class World:
         self.lock = threading.RLock()
         self.before_call: Callable[[str], None] | None = None
         self.after_call: Callable[[str], None] | None = None
+        self.repeats = 0
         self.subscriptions = Remembered(self)
         self.editors: dict[SubscriptionKey, str] = {}
         self.profiles: dict[SubscriptionKey, Profile] = {}
@@ -175,6 +177,9 @@ def _call(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S,
         if self.world.before_call is not None:
             self.world.before_call(name)
         with self.world.lock:
+            while self.world.repeats:
+                self.world.repeats -= 1
+                method(self, *args, **kwargs)
             result = method(self, *args, **kwargs)
         if self.world.after_call is not None:
             self.world.after_call(name)
