@@ -34,7 +34,7 @@ from hookkeeper.domain.mailbox import AddressFault, Mailbox
 from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault, Outcome
-from hookkeeper.domain.recovery import Cursor, Recovery, RecoveryLock
+from hookkeeper.domain.recovery import Cursor, Ended, Recovery, RecoveryLock, ended_by
 from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import FilterChange, Profile, Status, Subscription, wants
 from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey
@@ -253,6 +253,7 @@ class FakeSubscriptions(_Fake):
         _put_audit(self.world, transition.audit)
         _put_notice(self.world, transition.notice)
         _put_recovery(self.world, transition.recovery)
+        _end_recovery(self.world, key.scope, transition.ends)
         return True
 
     @_call
@@ -404,6 +405,12 @@ def _put_recovery(world: World, recovery: Recovery | None) -> None:
     world.recoveries[place] = recovery
 
 
+def _end_recovery(world: World, scope: Scope, ended: Ended | None) -> None:
+    stored = world.recoveries.get((scope, ended.id)) if ended else None
+    if ended is not None and stored is not None:
+        world.recoveries[scope, ended.id] = replace(stored, status=ended.status, ended_at=ended.at)
+
+
 # ── health, circuit, recovery ────────────────────────────────────────────────────────────────────
 
 
@@ -459,6 +466,8 @@ class FakeHealthStore(_Fake):
         if flowing and not flows:
             return False
         self.world.health[before.key] = replace(stored.health, recovery=lock)
+        ended = ended_by(before.recovery, lock, now=recovery.started_at)
+        _end_recovery(self.world, before.key.scope, ended if ended and ended.id != recovery.id else None)
         _put_recovery(self.world, recovery)
         _put_notice(self.world, notice)
         return True

@@ -55,7 +55,6 @@ def start(subscription_id: str, wanted: ReplayIn | None = None) -> Response[Reco
         config=call.reach.configs.current(),
         subscriptions=call.reach.subscriptions,
         health=call.reach.health,
-        recoveries=call.reach.recoveries,
         audit=call.reach.audit,
         workflow=call.reach.workflow,
         ids=call.reach.ids,

@@ -60,7 +60,6 @@ def start(subscription_id: str) -> Response[str]:
         config=visit.reach.configs.current(),
         subscriptions=visit.reach.subscriptions,
         health=visit.reach.health,
-        recoveries=visit.reach.recoveries,
         audit=visit.reach.audit,
         workflow=visit.reach.workflow,
         ids=visit.reach.ids,
@@ -71,9 +70,8 @@ def start(subscription_id: str) -> Response[str]:
 @router.get("/console/recoveries/<recovery_id>")
 def read(recovery_id: str) -> Response[str]:
     visit, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
-    stored = _existing_recovery(visit, scope, recovery_id)
-    standing = existing(visit, scope, stored.key.subscription_id)
-    recovery = steer.as_it_stands(stored, standing.health.recovery)
+    recovery = _existing_recovery(visit, scope, recovery_id)
+    standing = existing(visit, scope, recovery.key.subscription_id)
     told: dict[str, Any] = {
         "recovery": recovery,
         "eta": RecoveryOut.of(recovery, now=visit.now).eta,

@@ -230,6 +230,28 @@ def test_a_notice_told_before_defeats_no_lock(stores: Stores) -> None:
     assert stores.notices.of(a_key(), limit=9) == [a_notice()]
 
 
+def test_a_lock_that_is_taken_over_ends_the_record_of_who_had_it(stores: Stores) -> None:
+    first = stores.have(a_subscription()).health
+    assert stores.health.write_lock(first, a_lock(status=RecoveryStatus.WAITING), a_recovery())
+    stores.recoveries.add_counts(a_key(), a_recovery().id, succeeded=2, failed=0, troubled=0)
+    taker = a_recovery(2, started_at=NOW + HOUR)
+    held = stores.standing(a_key()).health
+    assert stores.health.write_lock(held, a_lock(taker, version=2), taker)
+    former = stores.recoveries.get(a_scope(), a_recovery().id)
+    assert former == replace(a_recovery(), status=RecoveryStatus.STOPPED, ended_at=NOW + HOUR, succeeded=2)
+    assert stores.recoveries.get(a_scope(), taker.id) == taker
+
+
+def test_a_former_holder_without_a_record_defeats_no_lock(stores: Stores) -> None:
+    """Records go after ninety days, a paused recovery may stay longer; none is made anew by its end."""
+    health = a_health(recovery=a_lock(a_recovery(9)))
+    before = stores.have(a_subscription(), health).health
+    notice = a_notice()
+    assert stores.health.write_lock(before, a_lock(version=2), a_recovery(), notice=notice)
+    assert stores.recoveries.get(a_scope(), a_recovery(9).id) is None
+    assert stores.told(a_key()) == [notice.id]
+
+
 def test_the_record_s_counts_are_only_written_at_the_end(stores: Stores) -> None:
     health = stores.have(a_subscription()).health
     assert stores.health.write_lock(health, a_lock(), a_recovery())

@@ -9,7 +9,7 @@ from hookkeeper.domain.circuit import CircuitRules, closed, opened
 from hookkeeper.domain.errors import DuplicateSubscriptionError
 from hookkeeper.domain.health import Health, Streak
 from hookkeeper.domain.outcome import Outcome
-from hookkeeper.domain.recovery import RecoveryKind, RecoveryLock, RecoveryStatus, Window
+from hookkeeper.domain.recovery import Ended, RecoveryKind, RecoveryLock, RecoveryStatus, Window
 from hookkeeper.domain.subscription import (
     TRANSITIONS,
     DisabledReason,
@@ -395,6 +395,19 @@ def test_a_notice_told_before_defeats_no_transition_and_is_not_told_again(stores
     assert stores.notices.put(told)
     assert stores.subscriptions.transition(suspension(read, notice=a_notice()))
     assert stores.notices.of(a_key(), limit=9) == [told]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["with a record", "whose record is gone"])
+def test_a_suspension_ends_the_record_of_the_recovery_that_it_stops(stores: Stores, *, kept: bool) -> None:
+    before = stores.have(a_subscription())
+    if kept:
+        assert stores.health.write_lock(before.health, a_lock(), a_recovery())
+        before = stores.standing(a_key())
+    ends = Ended(a_recovery().id, RecoveryStatus.STOPPED, NOW + HOUR)
+    assert stores.subscriptions.transition(suspension(before, notice=a_notice(), ends=ends))
+    stopped = replace(a_recovery(), status=ends.status, ended_at=ends.at)
+    assert stores.recoveries.get(a_scope(), a_recovery().id) == (stopped if kept else None)
+    assert stores.told(a_key()) == [a_notice().id]
 
 
 def test_the_same_transition_again_stands_and_adds_nothing(stores: Stores) -> None:

@@ -13,12 +13,14 @@ from hookkeeper.domain.recovery import (
     MOST_A_DAY,
     WINDOWS_AT_MOST,
     Cursor,
+    Ended,
     Pace,
     RecoveryKind,
     RecoveryLock,
     RecoveryStatus,
     Rounds,
     Window,
+    ended_by,
     joined,
     with_window,
 )
@@ -163,6 +165,20 @@ def test_a_rest_that_the_days_most_made_longer_is_no_calm() -> None:
 def test_the_rest_outlives_the_recovery() -> None:
     rounds = Rounds(at=(NOW,), rest=HOUR)
     assert ended(a_lock(status=RecoveryStatus.COMPLETED, rounds=rounds)).rounds == rounds
+
+
+@pytest.mark.parametrize("status", RecoveryStatus)
+def test_who_loses_a_held_lock_has_ended_whatever_takes_it(status: RecoveryStatus) -> None:
+    before = a_lock(status=status)
+    stopped = replace(before, status=RecoveryStatus.STOPPED)
+    cancelled = replace(before, status=RecoveryStatus.CANCELLED)
+    taken = a_lock(a_recovery(2))
+    found = [ended_by(before, after, now=NOW) for after in (stopped, cancelled, taken, before)]
+    if status in HOLDING:
+        words = (RecoveryStatus.STOPPED, RecoveryStatus.CANCELLED, RecoveryStatus.STOPPED)
+        assert found == [*(Ended(a_recovery().id, word, NOW) for word in words), None]
+    else:
+        assert found == [None] * 4
 
 
 def test_a_cursor_is_ordered_by_moment_then_by_id() -> None:

@@ -174,6 +174,28 @@ def test_a_replay_takes_what_others_left_unread_and_an_automatic_recovery_s_lock
     assert former.status is RecoveryStatus.STOPPED
 
 
+@pytest.mark.parametrize("end", ["pause", "revoke", "replay"])
+def test_a_recovery_that_never_ran_is_not_said_to_wait_when_it_is_over(bench: Bench, end: str) -> None:
+    waiting = a_recovery(9, kind=RecoveryKind.AUTOMATIC, status=RecoveryStatus.WAITING)
+    bench.world.recoveries[waiting.key.scope, waiting.id] = waiting
+    bench.world.health[a_key()] = a_health(recovery=a_lock(waiting, status=RecoveryStatus.WAITING))
+    match end:
+        case "pause":
+            assert bench.ask("POST", f"/v1/subscriptions/{SUB}/pause", at=NOW).status == 200
+        case "revoke":
+            assert (
+                bench.ask("DELETE", f"/v1/subscriptions/{SUB}", headers={"if-match": "*"}, at=NOW).status
+                == 200
+            )
+        case _:
+            assert bench.ask("POST", RECOVERIES, at=NOW).status == 202
+    told = bench.ask("GET", f"/v1/recoveries/{waiting.id}").body
+    assert told["status"] == ("cancelled" if end == "revoke" else "stopped")
+    assert told["ended_at"] == rfc3339(NOW)
+    listed = {each["id"]: each for each in bench.ask("GET", RECOVERIES).body["data"]}
+    assert listed[waiting.id] == told
+
+
 def test_a_dry_run_counts_and_writes_nothing(bench: Bench) -> None:
     for number, hours in enumerate((1, 2, 3, 200), start=1):
         archived(bench, number, ago=hours * HOUR)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
 from hookkeeper.domain.notice import NoticeKind
 from hookkeeper.domain.recovery import Recovery, RecoveryLock, RecoveryStatus
 from hookkeeper.domain.subscription import Status
@@ -168,6 +169,18 @@ def test_without_a_probe_it_is_activated_at_once_and_without_backfill_nothing_is
     assert stage.standing().subscription.status is Status.ACTIVE
     assert execution.sent == []
     assert not lock_of(stage).held
+
+
+@pytest.mark.parametrize("probe, told", [(None, "probe_passed"), (False, "resumed_unprobed")])
+def test_the_audit_says_whether_a_probe_passed_before_it_was_active_again(
+    stage: Stage, recover: Started, *, probe: bool | None, told: str
+) -> None:
+    suspended(stage)
+    state = task(recover, "lock", a_sample("recover") | {"probe": probe})
+    task(recover, "activate", state | {"passed": True if probe is None else None}, times=2)
+    audit = DynamoDBAudit(stage.dynamodb, audit_table=stage.aws.table("Audit"))
+    told_of = audit.of(a_key().scope, a_key().subscription_id, limit=1)
+    assert [(record.action, record.detail) for record in told_of] == [("subscription.reenabled", told)]
 
 
 # ── each task ────────────────────────────────────────────────────────────────────────────────────

@@ -492,7 +492,6 @@ def replayed(product: Product, key: SubscriptionKey, **asked: object) -> Recover
         config=product.world.config,
         subscriptions=core.subscriptions,
         health=core.health_store,
-        recoveries=core.recoveries,
         audit=FakeAudit(product.world),
         workflow=FakeWorkflow(product.world),
         ids=core.ids,

@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 from hookkeeper.domain.errors import ConflictError
 from hookkeeper.domain.notice import NoticeKind
-from hookkeeper.domain.recovery import LEASE, RETENTION, RecoveryKind, RecoveryLock, RecoveryStatus, Window
+from hookkeeper.domain.recovery import (
+    HOLDING,
+    LEASE,
+    RETENTION,
+    RecoveryKind,
+    RecoveryLock,
+    RecoveryStatus,
+    Window,
+)
 from hookkeeper.domain.subscription import Status
+from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.usecases import recover
 from hookkeeper.usecases.recover import TRIES, Locked, Step
 
@@ -189,6 +198,35 @@ def test_a_reenablement_takes_over_from_an_automatic_recovery_windows_and_all() 
     assert locked.recovery is not None
     assert locked.recovery.id != a_recovery(99).id
     assert (lock.kind, lock.windows, lock.generation) == (RecoveryKind.REENABLE, (WINDOW,), 2)
+
+
+@pytest.mark.parametrize(
+    "how, word",
+    [
+        (Core.pause, RecoveryStatus.STOPPED),
+        (Core.revoke, RecoveryStatus.CANCELLED),
+    ],
+)
+@pytest.mark.parametrize("status", sorted(HOLDING))
+def test_a_recovery_that_lost_its_lock_before_it_ran_again_says_so_at_once(
+    how: Callable[[Core, SubscriptionKey], object], word: RecoveryStatus, status: RecoveryStatus
+) -> None:
+    core = Core()
+    core.subscribe()
+    holding(core, a_recovery(kind=RecoveryKind.AUTOMATIC, status=status), status=status, windows=(WINDOW,))
+    how(core, KEY)
+    record = core.world.recoveries[KEY.scope, a_recovery().id]
+    assert (record.status, record.ended_at) == (word, NOW)
+
+
+def test_a_recovery_that_is_taken_over_says_so_at_once() -> None:
+    core = suspended()
+    waiting = a_recovery(99, kind=RecoveryKind.AUTOMATIC, status=RecoveryStatus.WAITING)
+    holding(core, waiting, status=RecoveryStatus.WAITING)
+    core.later(MINUTE)
+    core.lock(KEY)
+    record = core.world.recoveries[KEY.scope, waiting.id]
+    assert (record.status, record.ended_at) == (RecoveryStatus.STOPPED, core.now)
 
 
 # ── taken up by the sweep ────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,7 @@ from hookkeeper.domain.mailbox import AddressFault, Mailbox
 from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault, Outcome
-from hookkeeper.domain.recovery import Cursor, Recovery, RecoveryLock
+from hookkeeper.domain.recovery import Cursor, Ended, Recovery, RecoveryLock
 from hookkeeper.domain.session import PortalLink, Session
 from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import FilterChange, Profile, Subscription
@@ -59,6 +59,7 @@ class Transition:
     adds that the awaited challenge is still `before`'s. Routing items and reserved endpoints follow from the
     two subscriptions. Of `health` are written: epoch and its moment, circuit, outage_from,
     check_at, warn_at, recovery; with `clears_streaks` the streaks, counts and not_before are removed too.
+    The record of the recovery that it `ends` says so, if there is one (yet).
     `after.writer` is the audit record's id.
     """
 
@@ -71,6 +72,7 @@ class Transition:
     clears_streaks: bool = False
     notice: Notice | None = None
     recovery: Recovery | None = None
+    ends: Ended | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +169,7 @@ class HealthStore(Protocol):
     ) -> bool:
         """The recovery's lock over the one read (its version guards) and its record, in one transaction.
 
+        Where the lock was another recovery's, that one's record says in the same transaction that it ended.
         `flowing` adds: subscription active, circuit closed (a slice's cursor). The record's succeeded
         and failed are left to `add_counts`, but written when `recovery.ended_at` is set.
         """
@@ -540,6 +543,16 @@ class Access(Protocol):
         """Remember that the key was used, at most once an hour."""
 
 
+class GatewayKeys(Protocol):
+    """By what the gateway counts each owner's calls: one key an owner, on one usage plan."""
+
+    def ensure(self, owner: str, *, plan: str) -> None:
+        """The owner has its key, on that plan unless it is on one already. Said again, it changes nothing.
+
+        Raises OwnFaultError: tried again, it goes on where it stopped.
+        """
+
+
 class Sessions(Protocol):
     """Sessions of the console, and the links that open them; reads are consistent."""
 
@@ -593,7 +606,7 @@ class Idempotency(Protocol):
 
 class RuntimeConfigs(Protocol):
     def current(self) -> RuntimeConfig:
-        """The last good document, at most 30 s old; defaults where none was ever good."""
+        """The last good document, at most 30 s old; the mildest where none was ever good."""
 
 
 class Ids(Protocol):

@@ -47,7 +47,7 @@ from hookkeeper.domain.errors import OwnFaultError
 from hookkeeper.domain.health import FAILURES, Health, Streak
 from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.outcome import Outcome
-from hookkeeper.domain.recovery import Recovery, RecoveryLock
+from hookkeeper.domain.recovery import Ended, Recovery, RecoveryLock, ended_by
 from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import HealthEffect
@@ -194,6 +194,14 @@ def recovery_step(table: str, recovery: Recovery) -> Step:
     return updated(table, _recovery_key(recovery.key.scope, recovery.id), expression)
 
 
+def ending_step(table: str, scope: Scope, ended: Ended) -> Step:
+    """Say on its record that a recovery is over; true while there is a record."""
+    expression = Expression()
+    expression.put("status", ended.status)
+    expression.put("ended_at", ended.at)
+    return updated(table, _recovery_key(scope, ended.id), expression)
+
+
 def _recovery_key(scope: Scope, recovery_id: str) -> Item:
     return encoded({"pk": _recovery_partition(scope, recovery_id), "sk": "rec"})
 
@@ -219,7 +227,7 @@ class _Write:
     """A change of a health item that holds while epoch and the parts in `owning` are as in `before`.
 
     `active` adds that the subscription is active, `flowing` that its circuit is closed. The recovery and
-    the notice are put with it.
+    the notice are put with it, and the one that it `ends` is marked as over.
     """
 
     before: Health
@@ -227,6 +235,7 @@ class _Write:
     owning: tuple[str, ...] = ()
     recovery: Recovery | None = None
     notice: Notice | None = None
+    ends: Ended | None = None
     active: bool = False
     flowing: bool = False
 
@@ -280,6 +289,7 @@ class DynamoDBHealth:
         def change(base: Health) -> Health:
             return replace(base, recovery=lock)
 
+        ends = ended_by(before.recovery, lock, now=recovery.started_at)
         return self._apply(
             _Write(
                 before=before,
@@ -287,6 +297,7 @@ class DynamoDBHealth:
                 owning=("recovery",),
                 recovery=recovery,
                 notice=notice,
+                ends=ends if ends and ends.id != recovery.id else None,
                 active=flowing,
                 flowing=flowing,
             )
@@ -342,6 +353,8 @@ class DynamoDBHealth:
                 return True
             if not write.allowed(stored) or (write.active and not self._active(key)):
                 return False
+            if write.ends is not None and len(steps) - (2 if write.notice else 1) in lost:
+                write = replace(write, ends=None)  # its record is gone
             if write.notice is not None and len(steps) - 1 in lost:
                 write = replace(write, notice=None)  # told before
             base = stored
@@ -357,6 +370,8 @@ class DynamoDBHealth:
             steps.append(checked(self._table, core_key(base.key), _is_active()))
         if write.recovery is not None:
             steps.append(recovery_step(self._table, write.recovery))
+        if write.ends is not None:
+            steps.append(ending_step(self._table, write.before.key.scope, write.ends))
         if write.notice is not None:
             steps.append(put_new(self._notices, notice_item(write.notice)))
         return steps

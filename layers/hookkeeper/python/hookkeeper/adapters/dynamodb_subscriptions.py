@@ -30,6 +30,7 @@ from hookkeeper.adapters.dynamodb_expressions import (
 )
 from hookkeeper.adapters.dynamodb_health import (
     clear_streaks,
+    ending_step,
     health_from,
     health_item,
     recovery_step,
@@ -178,6 +179,8 @@ class DynamoDBSubscriptions:
                 return True
             if not _allowed(transition, stored) or _AUDIT_STEP in lost:
                 return False
+            if transition.ends is not None and len(steps) - (2 if transition.notice else 1) in lost:
+                transition = replace(transition, ends=None)  # its record is gone
             if transition.notice is not None and len(steps) - 1 in lost:
                 transition = replace(transition, notice=None)  # told before
             base = stored
@@ -206,7 +209,7 @@ class DynamoDBSubscriptions:
         return True
 
     def _steps(self, transition: Transition, base: Standing) -> list[Step]:
-        """The whole transaction on `base`; the notice, if any, last."""
+        """The whole transaction on `base`; the recovery that ends and then the notice, if any, last."""
         merged = _merged(base.subscription, before=transition.before.subscription, after=transition.after)
         ends_unverified = base.subscription.status is Status.PENDING and merged.status is Status.REVOKED
         ttl = expiry(transition.audit.at, UNVERIFIED_LIFE) if ends_unverified else None
@@ -234,11 +237,15 @@ class DynamoDBSubscriptions:
         if ttl:
             steps.append(updated(self._table, _profile_key(merged.key), profile))
         steps += [deleted(self._table, url) for url in freed]
-        if transition.recovery is not None:
-            steps.append(recovery_step(self._table, transition.recovery))
-        if transition.notice is not None:
-            steps.append(put_new(self._notices, notice_item(transition.notice)))
-        return steps
+        return steps + self._records(transition)
+
+    def _records(self, transition: Transition) -> list[Step]:
+        """What the transition does to recoveries' records, and its notice."""
+        recovery, ends, notice = transition.recovery, transition.ends, transition.notice
+        steps = [recovery_step(self._table, recovery)] if recovery is not None else []
+        if ends is not None:
+            steps.append(ending_step(self._table, transition.after.scope, ends))
+        return steps + ([put_new(self._notices, notice_item(notice))] if notice is not None else [])
 
     def _edit_steps(self, edit: Edit) -> list[Step]:
         key, before = edit.after.key, edit.before

@@ -149,6 +149,24 @@ class RecoveryLock:
         return self.status in (RecoveryStatus.CANCELLED, RecoveryStatus.STOPPED)
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A recovery that lost the lock: what its record says from then on."""
+
+    id: str
+    status: RecoveryStatus
+    at: datetime
+
+
+def ended_by(before: RecoveryLock, after: RecoveryLock, *, now: datetime) -> Ended | None:
+    """The recovery that a change of the lock ends: suspended, revoked, or taken over by another."""
+    if not before.held or before.id is None:
+        return None
+    if after.id != before.id:
+        return Ended(before.id, RecoveryStatus.STOPPED, now)
+    return None if after.held else Ended(before.id, after.status or RecoveryStatus.STOPPED, now)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """The last count of what a recovery sent, from the ledger: up to and including the event `after`."""

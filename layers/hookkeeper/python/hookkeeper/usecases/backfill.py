@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from hookkeeper.domain.arrival import REVIEW_AFTER
 from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.domain.delivery import Owed, Parcel
-from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import NoticeKind
 from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus, Tally
 from hookkeeper.domain.tenancy import SubscriptionKey
@@ -48,7 +47,6 @@ def backfill(
         return Sliced(None)
     lock = standing.health.recovery
     if not lock.held or not lock.is_present(recovery_id, generation):
-        _close_record(standing.health, recovery, now, ports)
         return Sliced(None, recovery=recovery)
     run = Run(standing, recovery, ports.subscriptions.filters(key), now, config, margins, ports, by_sweep)
     if lock.status is RecoveryStatus.PAUSED:
@@ -60,17 +58,6 @@ def backfill(
     if quiet and max(quiet) > now:
         return run.stay(max(quiet) - now)
     return look_at_canaries(run) if recovery.canaries else _next_slice(run)
-
-
-def _close_record(health: Health, recovery: Recovery, now: datetime, ports: BackfillPorts) -> None:
-    """The lock went (suspended, cancelled, revoked, done by another): the record says so, if it does not."""
-    lock = health.recovery
-    gone_on = lock.id == recovery.id and lock.held
-    if recovery.ended_at is not None or gone_on:
-        return
-    status = lock.status if lock.id == recovery.id else RecoveryStatus.STOPPED
-    ended = replace(recovery, status=status or RecoveryStatus.STOPPED, ended_at=now)
-    ports.health.write_lock(health, replace(lock, version=lock.version + 1), ended)
 
 
 # ── a slice ──────────────────────────────────────────────────────────────────────────────────────

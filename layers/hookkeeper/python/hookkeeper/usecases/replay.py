@@ -31,12 +31,11 @@ from hookkeeper.ports import (
     HealthStore,
     Ids,
     Ledger,
-    Recoveries,
     Standing,
     Subscriptions,
     Workflow,
 )
-from hookkeeper.usecases.steer import START_GRACE, as_it_stands, start
+from hookkeeper.usecases.steer import START_GRACE, start
 
 TRIES = 5
 CHUNK = 100
@@ -72,7 +71,6 @@ def replay(
     config: RuntimeConfig,
     subscriptions: Subscriptions,
     health: HealthStore,
-    recoveries: Recoveries,
     audit: Audit,
     workflow: Workflow,
     ids: Ids,
@@ -90,7 +88,6 @@ def replay(
         standing = _replayable(subscriptions.standing(key), key)
         lock, recovery = _taken(standing, plan, recovery_id, asked, actor, now, config)
         if health.write_lock(standing.health, lock, recovery):
-            _end_former(standing.health.recovery, key, now, subscriptions, health, recoveries)
             start(recovery, actor=actor, workflow=workflow)
             return recovery
     raise ConflictError(f"the recovery of {key.subscription_id} is being changed by others; try again")
@@ -195,25 +192,6 @@ def _taken(
         lease_until=now + START_GRACE,
     )
     return lock, recovery
-
-
-def _end_former(
-    former: RecoveryLock,
-    key: SubscriptionKey,
-    now: datetime,
-    subscriptions: Subscriptions,
-    health: HealthStore,
-    recoveries: Recoveries,
-) -> None:
-    """The automatic recovery whose lock was taken says that it is over; its execution would say so too."""
-    old = recoveries.get(key.scope, former.id) if former.held and former.id else None
-    standing = subscriptions.standing(key)
-    if old is None or old.ended_at is not None or standing is None:
-        return
-    lock = standing.health.recovery
-    ended = replace(as_it_stands(old, lock), ended_at=now)
-    if ended.status is RecoveryStatus.STOPPED:
-        health.write_lock(standing.health, replace(lock, version=lock.version + 1), ended)
 
 
 def _tell(

@@ -143,14 +143,6 @@ def holds(recovery: Recovery, lock: RecoveryLock) -> bool:
     return lock.held and lock.id == recovery.id
 
 
-def as_it_stands(recovery: Recovery, lock: RecoveryLock) -> Recovery:
-    """The record, told as ended where its lock has gone to another before it could say so itself."""
-    if recovery.ended_at is not None or holds(recovery, lock):
-        return recovery
-    status = lock.status if lock.id == recovery.id else RecoveryStatus.STOPPED
-    return replace(recovery, status=status or RecoveryStatus.STOPPED)
-
-
 def _found(scope: Scope, recovery_id: str, recoveries: Recoveries) -> Recovery:
     recovery = recoveries.get(scope, recovery_id)
     if recovery is None:
@@ -172,8 +164,7 @@ def _change(
         standing = _standing(recovery, word, subscriptions)
         present = _found(recovery.key.scope, recovery.id, recoveries)
         if not holds(present, standing.health.recovery):
-            told = as_it_stands(present, standing.health.recovery)
-            raise ConflictError(f"{recovery.id} is {told.status}; it cannot be {word}")
+            raise ConflictError(f"{recovery.id} is {present.status}; it cannot be {word}")
         lock, changed = change(standing.health.recovery, present)
         versioned = replace(lock, version=standing.health.recovery.version + 1)
         if health.write_lock(standing.health, versioned, changed):

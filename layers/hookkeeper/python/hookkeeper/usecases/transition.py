@@ -23,6 +23,7 @@ from hookkeeper.domain.recovery import (
     RecoveryStatus,
     Window,
     automatic,
+    ended_by,
     joined,
     with_window,
 )
@@ -336,7 +337,8 @@ def activate(
         )
         transition = _transition(standing, after, restored, audit_id, "subscription.reenabled", actor, now)
         running = replace(recovery, status=RecoveryStatus.RUNNING)
-        return replace(transition, clears_streaks=True, recovery=running)
+        told = replace(transition.audit, detail=str(trigger))
+        return replace(transition, audit=told, clears_streaks=True, recovery=running)
 
     try:
         return _apply(key, change, subscriptions=subscriptions, ids=ids)
@@ -416,6 +418,7 @@ def _transition(
         before=standing,
         after=replace(after, updated_at=now, version=before.version + 1, writer=audit_id),
         health=health,
+        ends=ended_by(standing.health.recovery, health.recovery, now=now),
         audit=AuditRecord(
             scope=before.scope,
             id=audit_id,
