@@ -625,7 +625,7 @@ def test_a_closing_is_made_again_where_a_recovery_renewed_its_lease() -> None:
 
 def test_story_4_a_late_success_that_is_not_the_trials_leaves_the_circuit_open() -> None:
     core = Core()
-    core.subscribe()
+    core.subscribe(health=a_health(circuit=Circuit(recent_failures=(NOW,))))
 
     def opened_meanwhile(_: OutboundRequest) -> Answer:
         core.set_health(KEY, circuit=opened(Circuit(), RULES, now=NOW), outage_from=NOW - OUTAGE)
