@@ -23,8 +23,11 @@ up: setup  ## the embedded AWS with the stack on it; prints URLs and keys
 down: setup  ## stops what `up` started
 	python -m infra.local down
 
-test: check  ## everything: what `check` does, then integration and browser tests on the embedded AWS
-	pytest -m "integration or browser"
+test: setup  ## everything: `check` and `integration`, side by side; each tells when it is done
+	$(MAKE) --jobs=2 --output-sync=target check integration
+
+integration: setup  ## integration and browser tests on the embedded AWS
+	pytest -m "integration or browser" --durations=10
 
 check: setup  ## ruff, mypy, cdk synth with cdk-nag, and the tests that need nothing but Python
 	$(LINT) && PYTHONHASHSEED=0 pytest -n 2 -m "not (integration or browser or bench)"
