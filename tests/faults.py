@@ -1,7 +1,8 @@
 """What AWS does on a bad day, put upon a boto3 client: refusals, lost answers, and a count of the calls."""
 
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,6 +66,32 @@ def lose_answer(client: Any, operation: str, *, times: int = 1) -> None:
         return AWSResponse(request.url, 500, HTTPHeaders(), _Empty())
 
     client.meta.events.register_first(f"before-send.{_service(client)}.{operation}", lost)
+
+
+def lose_every_answer(client: Any, operations: Container[str]) -> Counter[str]:
+    """Each call of these from now on takes effect and is not answered, so that the SDK makes it again (H3).
+
+    Answers how often, by operation. Safe for adapters that write from several threads.
+    """
+    lost, waiting = Counter[str](), threading.local()
+
+    def begin(model: Any, **_: Any) -> None:
+        waiting.operation = model.name if model.name in operations else None
+
+    def lose(request: Any, **_: Any) -> AWSResponse | None:
+        operation, waiting.operation = getattr(waiting, "operation", None), None
+        if operation is None:
+            return None
+        lost[operation] += 1
+        return AWSResponse(request.url, 500, HTTPHeaders(), _Empty())
+
+    def again_at_once(response: Any, **_: Any) -> int | None:
+        return 0 if response is not None and response[0].status_code == 500 else None
+
+    client.meta.events.register(f"before-call.{_service(client)}.*", begin)
+    client.meta.events.register_first(f"before-send.{_service(client)}.*", lose)
+    client.meta.events.register_first(f"needs-retry.{_service(client)}.*", again_at_once)
+    return lost
 
 
 class _Empty:
