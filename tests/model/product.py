@@ -27,13 +27,17 @@ from hookkeeper.messages import FanOutPage
 from hookkeeper.usecases import recover
 from hookkeeper.usecases.activate import activate
 from hookkeeper.usecases.backfill import backfill
+from hookkeeper.usecases.challenge_rate import HostRules
 from hookkeeper.usecases.deliver import Delivered, Fate
 from hookkeeper.usecases.edit_subscription import Changes, edit_subscription
 from hookkeeper.usecases.fan_out import Taken
+from hookkeeper.usecases.stage_url import Staging
+from hookkeeper.usecases.verify import verify
 
 from tests.builders import ACTOR, a_subscription, an_event
 from tests.core import Core
-from tests.fakes import World, due_at
+from tests.fakes import FakeContacts, FakeHosts, World, due_at
+from tests.functions.api_bench import FakeRates
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -242,6 +246,44 @@ class Product:
 
         self._runs(edit, API_TIMEOUT)
 
+    def swap_url(self, key: SubscriptionKey) -> None:
+        """Its owner asks for another endpoint and shows the challenge that was sent there."""
+        url, token = f"https://hooks.customer-test.com/{self.calls}", f"{self.calls:043}"
+
+        def stage() -> None:
+            edit_subscription(
+                key,
+                Changes(endpoint_url=url),
+                version=None,
+                actor=ACTOR,
+                now=self.now,
+                margins=self.core.margins,
+                config=self.world.config,
+                subscriptions=self.core.subscriptions,
+                ids=self.core.ids,
+                staging=Staging(
+                    token=token,
+                    rules=HostRules(),
+                    hosts=FakeHosts(self.world),
+                    rates=FakeRates(),
+                    contacts=FakeContacts(self.world),
+                ),
+            )
+
+        def show() -> None:
+            verify(
+                key,
+                token,
+                actor=ACTOR,
+                now=self.now,
+                margins=self.core.margins,
+                subscriptions=self.core.subscriptions,
+                ids=self.core.ids,
+            )
+
+        if self._runs(stage, API_TIMEOUT):
+            self._runs(show, API_TIMEOUT)
+
     def reenable(self, key: SubscriptionKey, *, probe: bool | None = None) -> None:
         self._execute(recover.Asked(key=key, probe=probe))
 
@@ -293,6 +335,13 @@ class Product:
         for name, entries in self.world.queues.items():
             if entries:
                 self.dead.append((name, entries.pop(self.random.randrange(len(entries)))[1]))
+
+    def hold_up(self) -> None:
+        """Every queue is behind: what waits comes up to 40 minutes late."""
+        late = timedelta(seconds=self.random.uniform(0, 2400))
+        for name, entries in self.world.queues.items():
+            self.world.queues[name] = [(at + late, parcel) for at, parcel in entries]
+        self.pages = [(at + late, page) for at, page in self.pages]
 
     def redrive(self) -> None:
         """An operator moves dead letters back to their queues."""

@@ -5,10 +5,13 @@ from datetime import timedelta
 from functools import partial
 
 import hypothesis.strategies as st
+import pytest
 from hookkeeper.domain.errors import OwnFaultError
 from hookkeeper.domain.outcome import Answer
 from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import SubscriptionKey
+from hookkeeper.usecases import fan_out
+from hookkeeper.usecases.fan_out import WIDE
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -30,10 +33,10 @@ MOODS = {
 BURSTS = st.lists(st.tuples(st.sampled_from([1, 3, 8, 8]), SPANS), min_size=1, max_size=4)
 """So many events, and the time after them."""
 
-PEOPLE = ("pause", "reenable", "edit", "retry", "revoke", "resume")
+PEOPLE = ("pause", "reenable", "edit", "swap", "retry", "revoke", "resume")
 DISTURBERS = ("pause", "cancel", "hold", "resume", "down", "break", "vanish", "events")
-QUEUES = ("duplicate", "lose", "bury", "redrive", "refuse")
-MEDDLERS = ("kill", "kill", "kill", "nothing", "throttle", "pause", "reenable", "break", "vanish")
+QUEUES = ("duplicate", "lose", "bury", "redrive", "hold_up", "refuse")
+MEDDLERS = ("kill", "kill", "kill", "nothing", "throttle", "pause", "reenable", "swap", "break", "vanish")
 INSTANCES = ("deliver", "backfill", "sweep", "executions", "fan_out")
 CALLS = (
     *("Archive.put", "Routes.matching", "EventItems.put", "Lanes.send", "Ledger.read_batch", "Sender.send"),
@@ -47,8 +50,13 @@ CALLS = (
 class Walk(RuleBasedStateMachine):
     """Two subscriptions of one tenant; the second takes invoices only."""
 
-    @initialize(seed=st.integers(0, 2**16), stale=st.sampled_from([0, 10]))
-    def begin(self, seed: int, stale: int) -> None:
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+
+    @initialize(seed=st.integers(0, 2**16), stale=st.sampled_from([0, 10]), wide=st.sampled_from([WIDE, 1]))
+    def begin(self, seed: int, stale: int, wide: int) -> None:
+        self.patch.setattr(fan_out, "WIDE", wide)
         self.product = Product(seed=seed, stale_routes=timedelta(seconds=stale))
         self.product.subscribe(key=a_key(1))
         self.product.subscribe(key=a_key(2), event_types=("invoice.*",))
@@ -123,6 +131,7 @@ class Walk(RuleBasedStateMachine):
             "hold": partial(product.steer, key, "pause"),
             "resume": partial(product.steer, key, "resume"),
             "edit": self.edit_filter,
+            "swap": partial(product.swap_url, key),
             "retry": self.retry_by_hand,
             "revoke": partial(product.revoke, a_key(2)),
             "down": partial(self.turn, key, "down"),
@@ -182,8 +191,13 @@ class Walk(RuleBasedStateMachine):
             self.watch.hold()
 
     def teardown(self) -> None:
-        if not hasattr(self, "watch"):
-            return
+        try:
+            if hasattr(self, "watch"):
+                self.end_well()
+        finally:
+            self.patch.undo()
+
+    def end_well(self) -> None:
         self.calm_down()
         self.watch.hold()
         self.watch.at_rest()
