@@ -34,7 +34,7 @@ from hookkeeper.domain.mailbox import AddressFault, Mailbox
 from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault, Outcome
-from hookkeeper.domain.recovery import Cursor, Ended, Recovery, RecoveryLock, ended_by
+from hookkeeper.domain.recovery import Cursor, Ended, Listed, Recovery, RecoveryLock, ended_by
 from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import FilterChange, Profile, Status, Subscription, wants
 from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey
@@ -117,6 +117,7 @@ class World:
         self.mails: list[Mail] = []
         self.bus_events: list[tuple[str, Mapping[str, str]]] = []
         self.tenants: dict[str, Tenant] = {}
+        self.gateway_keys: dict[str, str] = {}
         self.keys: dict[str, ApiKey] = {}
         self.consents: dict[tuple[Scope, str], Consent] = {}
         self.catalogue: dict[str, EventType] = {}
@@ -813,12 +814,11 @@ class FakeArchive(_Fake):
         return iter([a for a in sorted(ours, key=_cursor) if after is None or _cursor(a) > after])
 
     @_call
-    def recent(
-        self, scope: Scope, *, since: datetime, before: Cursor | None = None
-    ) -> Iterator[tuple[Cursor, str]]:
+    def recent(self, scope: Scope, *, since: datetime, before: Cursor | None = None) -> Iterator[Listed]:
         ours = [a for a in self.world.archived() if a.event.scope == scope and a.archived_at >= since]
         ordered = sorted(ours, key=_cursor, reverse=True)
-        return iter([(_cursor(a), a.event.type) for a in ordered if before is None or _cursor(a) < before])
+        listed = [Listed(_cursor(a), a.event.type, a.event.resource_id) for a in ordered]
+        return iter([each for each in listed if before is None or each.place < before])
 
 
 def _cursor(archived: ArchivedEvent) -> Cursor:
@@ -1048,6 +1048,14 @@ class FakeAudit(_Fake):
         ours = [r for r in self.world.audit.values() if (r.scope, r.subject) == (scope, subject)]
         newest_first = sorted(ours, key=lambda record: record.id, reverse=True)
         return [record for record in newest_first if before is None or record.id < before][:limit]
+
+
+class FakeGatewayKeys(_Fake):
+    """`world.gateway_keys` holds the plan of each owner."""
+
+    @_call
+    def ensure(self, owner: str, *, plan: str) -> None:
+        self.world.gateway_keys.setdefault(owner, plan)
 
 
 class FakeAccess(_Fake):

@@ -122,7 +122,7 @@ def _waiting(visit: Visit, standing: Standing, config: RuntimeConfig) -> Waiting
     if since is not None and subscription.resource_id is None and count <= MOST_COUNTED:
         begins = max(since, visit.now - config.retention)
         recent = visit.reach.archive.recent(subscription.scope, since=begins)
-        fitting = (place for place, kind in recent if matches(subscription.event_types, kind))
+        fitting = (each for each in recent if matches(subscription.event_types, each.event_type))
         count += sum(1 for _ in islice(fitting, MOST_COUNTED + 1))
     return Waiting(
         count=min(count, MOST_COUNTED),

@@ -157,7 +157,7 @@ def _preview(visit: Visit, standing: Standing, typed: str) -> dict[str, object]:
     """The types of the last day that the filter takes and that it leaves, most frequent first."""
     subscription = standing.subscription
     recent = visit.reach.archive.recent(subscription.scope, since=visit.now - DAY)
-    seen = Counter(kind for _, kind in islice(recent, MOST_SAMPLED))
+    seen = Counter(each.event_type for each in islice(recent, MOST_SAMPLED))
     try:
         patterns = checked_patterns(patterns_of(typed))
     except InvalidInputError as error:

@@ -125,7 +125,7 @@ def test_recent_is_in_order_over_overlapping_batches_too(archive: Archive) -> No
         (NOW, NOW + 3 * TICK, NOW + 6 * TICK), (range(20), range(30, 33), [40]), strict=True
     ):
         archive.put([an_event(n) for n in batch], now=start)
-    found = [place for place, _ in archive.recent(a_scope(), since=NOW - HOUR)]
+    found = [each.place for each in archive.recent(a_scope(), since=NOW - HOUR)]
     assert len(found) == 24
     assert found == sorted(found, reverse=True)
 
@@ -157,16 +157,17 @@ def test_events_are_found_over_the_turns_of_hours_and_days(archive: Archive) -> 
     assert found == [number(10 * n + m) for n in range(5) for m in range(3)]
 
 
-def test_recent_goes_backwards_from_its_place_with_each_events_type(archive: Archive) -> None:
+def test_recent_goes_backwards_from_its_place_with_each_events_type_and_resource(archive: Archive) -> None:
     for n in range(4):
-        batch = [an_event(2 * n, type="a.b"), an_event(2 * n + 1, type="c")]
+        batch = [an_event(2 * n, type="a.b"), an_event(2 * n + 1, type="c", resource_id="r_1")]
         archive.put(batch, now=NOW - n * HOUR)
     everything = list(archive.recent(a_scope(), since=NOW - 2 * HOUR))
-    assert [place for place, _ in everything] == sorted((place for place, _ in everything), reverse=True)
-    assert {(place.event_id, kind) for place, kind in everything} == {
-        (number(n), "c" if n % 2 else "a.b") for n in range(6)
+    places = [each.place for each in everything]
+    assert places == sorted(places, reverse=True)
+    assert {(each.place.event_id, each.event_type, each.resource_id) for each in everything} == {
+        (number(n), "c", "r_1") if n % 2 else (number(n), "a.b", None) for n in range(6)
     }
-    before = everything[2][0]
+    before = places[2]
     assert list(archive.recent(a_scope(), since=NOW - 2 * HOUR, before=before)) == everything[3:]
 
 

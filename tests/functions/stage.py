@@ -180,9 +180,11 @@ class Stage:
     def delivery(self, key: DeliveryKey) -> Delivery | None:
         return self.ledger.read([key]).get(key)
 
-    def archived(self, event: Event, subscription: SubscriptionKey | None = None) -> Parcel:
-        """The message of an event that lies in the archive since just now."""
-        (archived,) = self.archive.put([event], now=datetime.now(UTC))
+    def archived(
+        self, event: Event, subscription: SubscriptionKey | None = None, *, at: datetime | None = None
+    ) -> Parcel:
+        """The message of an event that lies in the archive since then, or just now."""
+        (archived,) = self.archive.put([event], now=at or datetime.now(UTC))
         return a_parcel(
             key=DeliveryKey(subscription or a_key(), event.id),
             event_type=event.type,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
+from hookkeeper.domain.config import Margins
 from hookkeeper.domain.notice import NoticeKind
 from hookkeeper.domain.recovery import Recovery, RecoveryLock, RecoveryStatus
 from hookkeeper.domain.subscription import Status
@@ -35,6 +36,8 @@ from tests.functions.conftest import ColdStart, Started, a_sample
 from tests.functions.stage import Stage, configured, metric
 
 HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+SECOND = timedelta(seconds=1)
 STEPS_AT_MOST = 40
 
 State = dict[str, Any]
@@ -169,6 +172,46 @@ def test_without_a_probe_it_is_activated_at_once_and_without_backfill_nothing_is
     assert stage.standing().subscription.status is Status.ACTIVE
     assert execution.sent == []
     assert not lock_of(stage).held
+
+
+def test_of_a_suspension_of_thirty_days_the_expired_are_all_counted_though_ledger_and_bytes_are_gone(
+    stage: Stage, recover: Started
+) -> None:
+    """Ten arrived just before; on each day came one of its own resource's and one of another's."""
+    now = datetime.now(UTC)
+    began = now - 30 * DAY
+    stage.add(
+        a_suspended_subscription(resource_id="r_1", first_active_at=began - HOUR, disabled_at=began),
+        a_health(outage_from=began - 300 * SECOND),
+    )
+    recover.module.margins = Margins()
+    before = [stage.archived(an_event(n, resource_id="r_1"), at=began - n * SECOND) for n in range(1, 11)]
+    for parcel in before:
+        stage.ledger.put_clean([a_delivered(key=parcel.key, archived_at=parcel.archived_at)])
+    for day in range(30):
+        for number, resource_id in ((100 + day, "r_1"), (200 + day, "r_2")):
+            stage.archived(an_event(number, resource_id=resource_id), at=began + day * DAY + HOUR)
+    forget(stage, now)
+    state = task(recover, "lock", a_sample("recover") | {"probe": False})
+    state = task(recover, "slice", task(recover, "activate", state))
+    recovery = stage.recoveries.get(a_key().scope, state["recovery_id"])
+    assert recovery is not None
+    assert (recovery.expired, recovery.found, recovery.sent) == (23, 7, 3)
+    first = sorted(body["event_id"] for body in stage.bodies("backfill"))
+    assert first == [an_event(100 + day).id for day in (23, 24, 25)]
+
+
+def forget(stage: Stage, now: datetime) -> None:
+    """What DynamoDB and S3 have deleted by then."""
+    for table in ("Events", "Deliveries"):
+        for item in stage.aws.items(table):
+            if int(item["ttl"]["N"]) < now.timestamp():
+                stage.dynamodb.delete_item(TableName=table, Key={name: item[name] for name in ("pk", "sk")})
+    s3 = stage.aws.client("s3")
+    for entry in s3.list_objects_v2(Bucket=stage.bucket)["Contents"]:
+        day = datetime.strptime(entry["Key"].split("/")[1], "%Y%m%d%H").replace(tzinfo=UTC)
+        if day < now - 16 * DAY:
+            s3.delete_object(Bucket=stage.bucket, Key=entry["Key"])
 
 
 @pytest.mark.parametrize("probe, told", [(None, "probe_passed"), (False, "resumed_unprobed")])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane
 from hookkeeper.domain.event import ArchivedEvent
-from hookkeeper.domain.recovery import Cursor, RecoveryStatus
+from hookkeeper.domain.recovery import Cursor, Listed, RecoveryStatus
 from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.settings import RecoverSettings
@@ -254,12 +254,10 @@ class LongArchive:
         last = bisect.bisect_right(self._places, Cursor(until, "\uffff"))
         return itertools.islice(self._entries, first, last)
 
-    def recent(
-        self, _: Scope, *, since: datetime, before: Cursor | None = None
-    ) -> Iterator[tuple[Cursor, str]]:
+    def recent(self, _: Scope, *, since: datetime, before: Cursor | None = None) -> Iterator[Listed]:
         last = bisect.bisect_left(self._places, before) if before else len(self._places)
         first = bisect.bisect_left(self._places, Cursor(since, ""))
-        return ((self._places[n], self._entries[n].event.type) for n in range(last - 1, first - 1, -1))
+        return (Listed(self._places[n], self._entries[n].event.type) for n in range(last - 1, first - 1, -1))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """An owner hears, a day ahead and once a day, of what it is owed and will lose; and of nothing else."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import RETENTION, RecoveryLock, Window, warned_ahead
+from hookkeeper.domain.subscription import FilterChange
 
 from tests.builders import (
     HOUR,
@@ -18,6 +20,7 @@ from tests.builders import (
     a_failing_health,
     a_key,
     a_lock,
+    a_subscription,
     a_suspended_subscription,
     an_event,
     an_owed,
@@ -82,6 +85,27 @@ def test_nobody_is_told_of_nothing() -> None:
     assert days(core, 12) == []
 
 
+def test_a_resource_is_told_of_its_own_events_alone() -> None:
+    core = suspended()
+    core.world.subscriptions[KEY] = replace(core.present(KEY), resource_id="r_1")
+    for number, resource_id in enumerate(("r_1", "r_2", None), start=1):
+        core.archived(KEY, an_event(number, resource_id=resource_id), at=NOW + number * MINUTE)
+    (notice,) = days(core, 6.5)
+    assert notice.facts["waiting"] == "1"
+    assert notice.facts["first_expires_at"] == "2026-12-08T12:01:00Z"
+
+
+def test_what_an_edited_filter_would_not_bring_back_is_not_told_of() -> None:
+    core = suspended()
+    core.archived(KEY, an_event(1, type="order.paid"), at=NOW + MINUTE)
+    core.world.filters[KEY] = {
+        NOW - HOUR: FilterChange(at=NOW - HOUR, event_types=("order.*",)),
+        NOW + HOUR: FilterChange(at=NOW + HOUR, event_types=("invoice.*",)),
+        NOW + 2 * HOUR: FilterChange(at=NOW + 2 * HOUR, event_types=("*",)),
+    }
+    assert days(core, 8) == []
+
+
 def test_what_was_delivered_in_the_outages_margin_is_nothing_to_lose() -> None:
     core = suspended()
     parcel = core.archived(KEY, an_event(1), at=NOW - MINUTE)
@@ -113,7 +137,7 @@ def test_a_window_that_a_recovery_left_counts_from_its_cursor() -> None:
     core = Core()
     lock = RecoveryLock(version=1, windows=(left,))
     core.subscribe(
-        a_suspended_subscription(),
+        a_suspended_subscription(first_active_at=NOW - 4 * DAY),
         a_failing_health(outage_from=NOW - HOUR, recovery=lock, warn_at=NOW + HOUR),
     )
     core.archived(KEY, an_event(1), at=NOW - 3 * DAY + MINUTE)
@@ -148,7 +172,8 @@ def test_after_a_revocation_nothing_is_looked_at_any_more() -> None:
 
 def test_an_endpoint_that_fails_for_days_and_is_never_suspended_is_told_of_too() -> None:
     core = Core()
-    core.subscribe(health=a_failing_health(outage_from=NOW - 6 * DAY, recovery=a_lock(lease_until=NOW)))
+    failing = a_failing_health(outage_from=NOW - 6 * DAY, recovery=a_lock(lease_until=NOW))
+    core.subscribe(a_subscription(first_active_at=NOW - 7 * DAY), failing)
     core.archived(KEY, an_event(1), at=NOW - 6 * DAY + HOUR)
     core.sweep()
     assert len(warnings(core)) == 1

@@ -24,7 +24,7 @@ from hookkeeper.domain.mailbox import AddressFault, Mailbox
 from hookkeeper.domain.notice import Notice
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault, Outcome
-from hookkeeper.domain.recovery import Cursor, Ended, Recovery, RecoveryLock
+from hookkeeper.domain.recovery import Cursor, Ended, Listed, Recovery, RecoveryLock
 from hookkeeper.domain.session import PortalLink, Session
 from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.subscription import FilterChange, Profile, Subscription
@@ -394,10 +394,8 @@ class Archive(Protocol):
     ) -> Iterator[ArchivedEvent]:
         """Events archived in [start, until], in order of (archived_at, id), past the cursor."""
 
-    def recent(
-        self, scope: Scope, *, since: datetime, before: Cursor | None = None
-    ) -> Iterator[tuple[Cursor, str]]:
-        """Newest first, from the index alone (no bytes read): each event's place and type."""
+    def recent(self, scope: Scope, *, since: datetime, before: Cursor | None = None) -> Iterator[Listed]:
+        """Newest first, from the index alone: no bytes read, and for INDEX_LIFE, however long those stay."""
 
 
 # ── reaching out, secrets, telling ───────────────────────────────────────────────────────────────

@@ -30,10 +30,9 @@ from hookkeeper.adapters.dynamodb import (
     pages,
     prefix,
 )
-from hookkeeper.domain.delivery import LEDGER_LIFE
 from hookkeeper.domain.errors import NotFoundError, OwnFaultError
 from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event
-from hookkeeper.domain.recovery import Cursor
+from hookkeeper.domain.recovery import INDEX_LIFE, Cursor, Listed
 from hookkeeper.domain.tenancy import Scope
 
 CACHED_BYTES = 32 * 1024 * 1024
@@ -81,7 +80,7 @@ class S3Archive:
         for scope in dict.fromkeys(event.scope for event in events):
             mine = [(event, at) for event, at in stamped if event.scope == scope]
             packed = gzip.compress(b"\n".join(_line(event, at) for event, at in mine), LEVEL, mtime=0)
-            entries = tuple((Cursor(archived_at=at, event_id=event.id), event.type) for event, at in mine)
+            entries = tuple(_listed(event, at) for event, at in mine)
             members.append(_Member(scope, object_key, len(body), len(packed), entries))
             body += packed
         self._s3.put_object(Bucket=self._bucket, Key=object_key, Body=body)
@@ -113,20 +112,18 @@ class S3Archive:
             pending = sorted(pending + wanted, key=_place)
         yield from pending
 
-    def recent(
-        self, scope: Scope, *, since: datetime, before: Cursor | None = None
-    ) -> Iterator[tuple[Cursor, str]]:
+    def recent(self, scope: Scope, *, since: datetime, before: Cursor | None = None) -> Iterator[Listed]:
         until = before.archived_at if before else self._clock()
-        pending: list[tuple[Cursor, str]] = []
+        pending: list[Listed] = []
         for member in self._index(scope, since, until, newest_first=True):
-            while pending and pending[-1][0].archived_at > member.first_at + LONGEST_MEMBER:
+            while pending and pending[-1].place.archived_at > member.first_at + LONGEST_MEMBER:
                 yield pending.pop()
             wanted = [
                 entry
                 for entry in member.entries
-                if since <= entry[0].archived_at and (before is None or entry[0] < before)
+                if since <= entry.place.archived_at and (before is None or entry.place < before)
             ]
-            pending = sorted(pending + wanted)
+            pending = sorted(pending + wanted, key=lambda entry: entry.place)
         yield from reversed(pending)
 
     def _index(
@@ -187,21 +184,21 @@ class S3Archive:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """Where one tenant's part of an object lies, and the place and type of each event in it, in order."""
+    """Where one tenant's part of an object lies, and each event in it, in order."""
 
     scope: Scope
     object_key: str
     offset: int
     length: int
-    entries: tuple[tuple[Cursor, str], ...]
+    entries: tuple[Listed, ...]
 
     @property
     def first_at(self) -> datetime:
-        return self.entries[0][0].archived_at
+        return self.entries[0].place.archived_at
 
     @property
     def last_at(self) -> datetime:
-        return self.entries[-1][0].archived_at
+        return self.entries[-1].place.archived_at
 
     def pointers(self) -> list[ArchivePointer]:
         return [
@@ -211,11 +208,16 @@ class _Member:
 
 
 def _index_item(member: _Member) -> Item:
-    types = list(dict.fromkeys(event_type for _, event_type in member.entries))
+    types = list(dict.fromkeys(entry.event_type for entry in member.entries))
     first = micros(member.first_at)
     entries = [
-        [place.event_id, types.index(event_type), micros(place.archived_at) - first]
-        for place, event_type in member.entries
+        [
+            entry.place.event_id,
+            types.index(entry.event_type),
+            micros(entry.place.archived_at) - first,
+            *([entry.resource_id] if entry.resource_id is not None else []),
+        ]
+        for entry in member.entries
     ]
     return encoded(
         {
@@ -229,7 +231,7 @@ def _index_item(member: _Member) -> Item:
             "first_at": first,
             "last_at": micros(member.last_at),
             "entries": zlib.compress(json.dumps(entries, separators=(",", ":")).encode()),
-            "ttl": expiry(member.last_at, LEDGER_LIFE),
+            "ttl": expiry(member.last_at, INDEX_LIFE),
         }
     )
 
@@ -237,13 +239,18 @@ def _index_item(member: _Member) -> Item:
 def _member(scope: Scope, item: Item) -> _Member:
     values = decoded(item)
     entries = tuple(
-        (
+        Listed(
             Cursor(archived_at=moment(values["first_at"] + offset), event_id=event_id),
             values["types"][type_number],
+            *resource,
         )
-        for event_id, type_number, offset in json.loads(zlib.decompress(values["entries"]))
+        for event_id, type_number, offset, *resource in json.loads(zlib.decompress(values["entries"]))
     )
     return _Member(scope, values["object"], values["offset"], values["length"], entries)
+
+
+def _listed(event: Event, archived_at: datetime) -> Listed:
+    return Listed(Cursor(archived_at=archived_at, event_id=event.id), event.type, event.resource_id)
 
 
 def _line(event: Event, archived_at: datetime) -> bytes:

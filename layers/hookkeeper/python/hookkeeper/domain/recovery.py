@@ -18,6 +18,10 @@ LEASE = timedelta(minutes=30)
 WINDOWS_AT_MOST = 20
 """How many a lock carries: they are read with every delivery. Two that are near become one beyond that."""
 
+INDEX_LIFE = timedelta(days=100)
+"""How long the archive's index outlives its events, so that what a suspension cost can be counted: a
+subscription that is suspended for 90 days is put away, and may still be re-enabled in the days after."""
+
 SEND_GRACE = timedelta(seconds=30)
 """How late a backfill message may be attempted; later it goes back to owed."""
 
@@ -56,6 +60,15 @@ class Cursor:
 
     archived_at: datetime
     event_id: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Listed:
+    """What the archive's index tells of an event, as long as it stands; its bytes may be gone by then."""
+
+    place: Cursor
+    event_type: str
+    resource_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

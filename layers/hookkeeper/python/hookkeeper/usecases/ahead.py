@@ -2,6 +2,7 @@
 
 from hookkeeper.domain.event import matches
 from hookkeeper.domain.recovery import Cursor
+from hookkeeper.domain.subscription import wants
 from hookkeeper.usecases.lapsed import LAST_ID, LOOK_AT_MOST
 from hookkeeper.usecases.owed import Found, own_items
 from hookkeeper.usecases.recovery_run import Run
@@ -14,8 +15,8 @@ def count_ahead(run: Run, found: Found) -> int:
     """
     items = sum(1 for _ in zip(own_items(run), range(LOOK_AT_MOST), strict=False))
     ahead = max(0, items - sum(item is not None for item in found.items))
-    types, margin = run.standing.subscription.event_types, run.margins.outage
-    spans = [(w.start, w.end + margin, w.cursor, types) for w in found.windows]
+    subscription, margin = run.standing.subscription, run.margins.outage
+    spans = [(w.start, w.end + margin, w.cursor, subscription.event_types) for w in found.windows]
     plan = run.recovery.replay
     if plan is not None and plan.reads_archive:
         spans.append((plan.start, plan.until, found.replay_cursor, plan.event_types))
@@ -24,7 +25,11 @@ def count_ahead(run: Run, found: Found) -> int:
         places = run.ports.archive.recent(
             run.recovery.key.scope, since=since, before=Cursor(min(until, run.now), LAST_ID)
         )
-        for (place, event_type), _ in zip(places, range(LOOK_AT_MOST), strict=False):
-            past = cursor is None or place > cursor
-            ahead += past and matches(wanted, event_type) and matches(types, event_type)
+        for listed, _ in zip(places, range(LOOK_AT_MOST), strict=False):
+            past = cursor is None or listed.place > cursor
+            ahead += (
+                past
+                and matches(wanted, listed.event_type)
+                and wants(subscription, event_type=listed.event_type, resource_id=listed.resource_id)
+            )
     return ahead

@@ -120,7 +120,7 @@ def _archived_places(
 ) -> Iterator[Cursor]:
     if after is None and until is not None:
         after = Cursor(archived_at=until, event_id=LAST_ID)
-    return (place for place, _ in archive.recent(key.scope, since=since, before=after))
+    return (each.place for each in archive.recent(key.scope, since=since, before=after))
 
 
 def deliveries_of_event(

@@ -134,8 +134,9 @@ def _is_over(run: Run, item: Owed, delivery: Delivery | None) -> bool:
     if item.archived_at >= run.lower_bound:
         return False
     record = ended(delivery, DeliveryStatus.EXPIRED)
-    if run.ports.ledger.settle(Settlement(before=delivery, after=record)).written:
-        run.expired += 1
+    written = run.ports.ledger.settle(Settlement(before=delivery, after=record)).written
+    if written and not any(w.start <= item.archived_at <= w.end for w in run.lock.windows):
+        run.expired += 1  # what a window holds is counted with it
     return True
 
 

@@ -16,6 +16,7 @@ from hookkeeper.domain.errors import ConflictError, IllegalTransitionError, Inva
 from hookkeeper.domain.event import WILDCARD, checked_patterns
 from hookkeeper.domain.recovery import (
     Cursor,
+    Listed,
     Recovery,
     RecoveryKind,
     RecoveryLock,
@@ -136,11 +137,15 @@ def count(
     if not plan.reads_archive:
         return Counted(plan=plan, found=found, complete=True)
     before = Cursor(min(plan.until, now - margins.outage), LAST_ID)
-    places = archive.recent(key.scope, since=plan.start, before=before)
+    listed = archive.recent(key.scope, since=plan.start, before=before)
     filters = subscriptions.filters(key)
-    for chunk in _chunks(islice(places, COUNTED_AT_MOST)):
+    for chunk in _chunks(islice(listed, COUNTED_AT_MOST)):
         looked_at += len(chunk)
-        covered = [p for p in chunk if plan.covers(archived_at=p[0].archived_at, event_type=p[1])]
+        covered = [
+            each
+            for each in chunk
+            if plan.covers(archived_at=each.place.archived_at, event_type=each.event_type)
+        ]
         found += _asked_of(standing, filters, plan, covered, ledger, events)
     return Counted(plan=plan, found=found, complete=looked_at < COUNTED_AT_MOST)
 
@@ -233,26 +238,26 @@ def _asked_of(
     standing: Standing,
     filters: Sequence[FilterChange],
     plan: Replay,
-    places: Sequence[tuple[Cursor, str]],
+    listed: Sequence[Listed],
     ledger: Ledger,
     events: EventItems,
 ) -> int:
-    """How many of these places hold something that no owed item has, and the plan sends."""
+    """How many of these are something that no owed item has, and the plan sends."""
     subscription = standing.subscription
     scope = subscription.scope
-    items = events.routed([(scope, place.event_id) for place, _ in places]) if places else {}
+    items = events.routed([(scope, each.place.event_id) for each in listed]) if listed else {}
     wanted = [
-        DeliveryKey(subscription.key, place.event_id)
-        for place, event_type in places
-        if (item := items.get((scope, place.event_id))) is not None
-        and item.archived_at == place.archived_at
-        and owed_from(subscription, archived_at=place.archived_at)
+        DeliveryKey(subscription.key, each.place.event_id)
+        for each in listed
+        if (item := items.get((scope, each.place.event_id))) is not None
+        and item.archived_at == each.place.archived_at
+        and owed_from(subscription, archived_at=item.archived_at)
         and matched_since(
             subscription,
             filters,
-            event_type=event_type,
-            resource_id=item.resource_id,
-            archived_at=place.archived_at,
+            event_type=each.event_type,
+            resource_id=each.resource_id,
+            archived_at=item.archived_at,
         )
     ]
     known = ledger.read(wanted) if wanted else {}
@@ -263,6 +268,6 @@ def _would_send(delivery: Delivery | None, plan: Replay) -> bool:
     return delivery is None or (plan.again and delivery.status is DeliveryStatus.SUCCEEDED)
 
 
-def _chunks(places: Iterator[tuple[Cursor, str]]) -> Iterator[list[tuple[Cursor, str]]]:
-    while chunk := list(islice(places, CHUNK)):
+def _chunks(listed: Iterator[Listed]) -> Iterator[list[Listed]]:
+    while chunk := list(islice(listed, CHUNK)):
         yield chunk

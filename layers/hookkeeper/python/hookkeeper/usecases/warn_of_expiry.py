@@ -5,11 +5,10 @@ from datetime import datetime, timedelta
 from itertools import islice
 
 from hookkeeper.domain.delivery import Owed
-from hookkeeper.domain.event import matches
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import Notice, NoticeKind
-from hookkeeper.domain.recovery import Cursor, warned_ahead
-from hookkeeper.domain.subscription import Subscription
+from hookkeeper.domain.recovery import Cursor, Listed, warned_ahead
+from hookkeeper.domain.subscription import FilterChange, Subscription, matched_since, owed_from
 from hookkeeper.domain.tenancy import DeliveryKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases.notice_facts import health_facts, owed_now, owner_of, text_of
@@ -36,8 +35,7 @@ def wants_warning(run: Round, health: Health) -> bool:
 def warn_of_expiry(run: Round, standing: Standing) -> str:
     """Tell of what must be told before the next look, and set its time. Answers a word for the report.
 
-    Whatever was told yesterday is not told again. What only the archive has is known by its index, type and
-    id: a resource's subscription may be told too much.
+    Whatever was told yesterday is not told again. What only the archive has is known by its index.
     """
     health, retention = standing.health, run.config.retention
     items = owed_now(health.key, now=run.now, ledger=run.ports.ledger)
@@ -96,11 +94,24 @@ def _expiring(
 
 def _unseen(run: Round, subscription: Subscription, *, since: datetime, until: datetime) -> Iterator[Cursor]:
     """Events of the archive that were not dealt with."""
-    entries = run.ports.archive.recent(subscription.scope, since=since, before=Cursor(until, ""))
-    wanted = (place for place, type_ in islice(entries, EVENTS) if matches(subscription.event_types, type_))
+    listed = run.ports.archive.recent(subscription.scope, since=since, before=Cursor(until, ""))
+    filters = run.ports.subscriptions.filters(subscription.key)
+    wanted = (each.place for each in islice(listed, EVENTS) if _takes(filters, subscription, each))
     places = {DeliveryKey(subscription.key, place.event_id): place for place in islice(wanted, COUNTED)}
     known = run.ports.ledger.read(list(places)) if places else {}
     return (place for key, place in places.items() if key not in known or not known[key].final)
+
+
+def _takes(filters: Sequence[FilterChange], subscription: Subscription, listed: Listed) -> bool:
+    """Whether it was owed by the filters and the resource, as a recovery will judge it."""
+    archived_at = listed.place.archived_at
+    return owed_from(subscription, archived_at=archived_at) and matched_since(
+        subscription,
+        filters,
+        event_type=listed.event_type,
+        resource_id=listed.resource_id,
+        archived_at=archived_at,
+    )
 
 
 def _told(run: Round, standing: Standing, *, on: datetime) -> bool:
