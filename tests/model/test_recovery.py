@@ -425,6 +425,21 @@ def test_without_the_policy_nobody_asks() -> None:
     assert product.world.recoveries == {}
 
 
+def test_probes_that_are_turned_on_later_reach_who_is_suspended_already() -> None:
+    product = Product()
+    key = suspended_by_policy(product)
+    product.run(3 * DAY)
+    assert product.world.recoveries == {}
+    policy_with(product, AutoProbe.RESUME)
+    product.endpoint(key).answer = lambda _: WELL
+    product.run(12 * HOUR)
+    assert product.present(key).status is Status.ACTIVE
+    product.run(HOUR)
+    (recovery,) = product.world.recoveries.values()
+    assert (recovery.actor, recovery.status) == ("auto-probe", RecoveryStatus.COMPLETED)
+    assert set(accepted(product, key)) == set(product.emitted)
+
+
 def test_an_owner_s_own_pause_is_not_probed() -> None:
     product = Product()
     policy_with(product, AutoProbe.RESUME)

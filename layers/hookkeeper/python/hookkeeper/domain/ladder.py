@@ -16,6 +16,13 @@ class AutoProbe(StrEnum):
     """It is re-enabled when it passes."""
 
 
+def next_look_at(wanted: AutoProbe, suspended_at: datetime, now: datetime, *, goes_round: bool) -> datetime:
+    """When the sweep comes to a suspended endpoint next: to probe it, or to see whether it should by now."""
+    if wanted is AutoProbe.OFF:
+        return now + LAST_RUNG
+    return next_probe_at(suspended_at, now, goes_round=goes_round)
+
+
 def next_probe_at(suspended_at: datetime, now: datetime, *, goes_round: bool) -> datetime:
     """The first moment of the ladder after `now`; an endpoint that goes round starts on the last rung."""
     at = suspended_at

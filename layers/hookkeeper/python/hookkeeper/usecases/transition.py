@@ -14,7 +14,7 @@ from hookkeeper.domain.circuit import closed
 from hookkeeper.domain.config import Margins
 from hookkeeper.domain.errors import ConflictError, NotFoundError
 from hookkeeper.domain.health import Health, Verdict
-from hookkeeper.domain.ladder import AutoProbe, next_probe_at
+from hookkeeper.domain.ladder import AutoProbe, next_look_at
 from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.outcome import Outcome
 from hookkeeper.domain.recovery import (
@@ -198,7 +198,7 @@ def suspend(
     health = _in_outage(standing.health, now, margins)
     health = replace(
         health,
-        check_at=None if auto_probe is AutoProbe.OFF else next_probe_at(now, now, goes_round=goes_round),
+        check_at=next_look_at(auto_probe, now, now, goes_round=goes_round),
         recovery=replace(
             health.recovery,
             version=standing.health.recovery.version + 1,
