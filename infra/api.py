@@ -11,12 +11,15 @@ from constructs import Construct
 from hookkeeper.settings import ApiSettings, AuthorizerSettings
 
 from infra.config import StageConfig
+from infra.domain import Domain
+from infra.firewall import Firewall
 from infra.function import Function, Shared, acknowledge, execution_role
 from infra.problems import add_problems
 from infra.queues import Queues
 from infra.recovery import state_machine_arn
 from infra.runtime_config import RuntimeConfig
 from infra.storage import PUT, QUERY, READ, WRITE, Storage, tenant_policy
+from infra.throttling import Throttling
 
 STAGE_NAME = "api"
 
@@ -34,7 +37,10 @@ _OPEN_PATHS = ("healthz", "openapi.json")
 
 
 class Api(Construct):
-    """REST API → authorizer, api. `url` and `hosts` are known before any function is."""
+    """REST API → authorizer, api.
+
+    `url` is known before any function is, and so are `hosts`, which no endpoint may be on.
+    """
 
     def __init__(
         self,
@@ -51,18 +57,31 @@ class Api(Construct):
         self._reader = _NameOf()
         self.rest = _rest_api(self, shared.config)
         stack = cdk.Stack.of(self)
-        self.hosts = (f"{self.rest.rest_api_id}.execute-api.{stack.region}.{stack.url_suffix}",)
-        gateway = shared.config.gateway_url
-        self.url = (
-            f"{gateway}/{self.rest.rest_api_id}/{STAGE_NAME}"
-            if gateway
-            else f"https://{self.hosts[0]}/{STAGE_NAME}"
-        )
+        own = f"{self.rest.rest_api_id}.execute-api.{stack.region}.{stack.url_suffix}"
+        self.hosts: tuple[str, ...] = (own,)
+        if shared.config.domain_name:
+            self.hosts += (shared.config.domain_name,)
+        self.url = _url(self.rest, self.hosts, shared.config)
         self.console_url = f"{self.url}/console"
         self.authorizer = self._authorizer(storage)
         self.api = self._api(storage, queues, runtime)
         self._routes()
         add_problems(self.rest)
+        Throttling(self, "Throttling", config=shared.config, rest=self.rest, api=self.api.execution_role)
+        self._before_it(shared.config)
+
+    def _before_it(self, config: StageConfig) -> None:
+        """What a stage may have besides: a name of its own, a firewall."""
+        if config.domain_name and config.certificate_arn:
+            Domain(
+                self,
+                "Domain",
+                name=config.domain_name,
+                certificate_arn=config.certificate_arn,
+                rest=self.rest,
+            )
+        if config.firewall:
+            Firewall(self, "Firewall", rest=self.rest)
 
     def _authorizer(self, storage: Storage) -> Function:
         config = self._shared.config
@@ -107,6 +126,8 @@ class Api(Construct):
                 state_machine_arn=state_machine_arn(self),
                 recover_function=cdk.Lazy.string(self._reader),
                 kms_key_id=storage.key.key_arn,
+                rest_api_id=self.rest.rest_api_id,
+                usage_plans=tuple(config.plans),
                 api_url=self.url,
                 console_url=self.console_url,
                 margin_seconds=config.margin_seconds,
@@ -156,6 +177,7 @@ class Api(Construct):
             integration,
             authorizer=authorizer,
             authorization_type=apigateway.AuthorizationType.CUSTOM,
+            api_key_required=True,
         )
         for path in _OPEN_PATHS:
             method = self.rest.root.add_resource(path).add_method(
@@ -164,6 +186,12 @@ class Api(Construct):
             acknowledge(
                 method, {"AwsSolutions-APIG4": "Health and the API's own description hold no secret."}
             )
+
+
+def _url(rest: apigateway.RestApi, hosts: tuple[str, ...], config: StageConfig) -> str:
+    if config.gateway_url:
+        return f"{config.gateway_url}/{rest.rest_api_id}/{STAGE_NAME}"
+    return f"https://{config.domain_name}" if config.domain_name else f"https://{hosts[0]}/{STAGE_NAME}"
 
 
 def _tenant_role(scope: Construct, api_role: iam.Role, storage: Storage) -> iam.Role:
@@ -209,6 +237,7 @@ def _rest_api(scope: Construct, config: StageConfig) -> apigateway.RestApi:
         rest_api_name="Hookkeeper",
         description="Hookkeeper's API for customers and operators",
         endpoint_types=[apigateway.EndpointType.REGIONAL],
+        api_key_source_type=apigateway.ApiKeySourceType.AUTHORIZER,
         cloud_watch_role=True,
         cloud_watch_role_removal_policy=cdk.RemovalPolicy.RETAIN,
         deploy_options=apigateway.StageOptions(

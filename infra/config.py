@@ -1,15 +1,25 @@
 """The tunables of each stage: what may differ between a laptop and production, on one page."""
 
 import ipaddress
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from hookkeeper.domain.access import STANDARD
 
 ROUTING_CACHE_SECONDS = 10
 """How long a warm fan_out may believe an old route (SPEC §7)."""
 
 ARCHIVE_DAYS = 16
 """How long its bytes live: longer than any queue, dead-letter queue or recovery may still ask for them."""
+
+
+OPERATORS_PLAN = "operators"
+"""The usage plan of operators' keys; no tenant is put on it."""
+
+_PLAN_NAME = re.compile(r"[a-z][a-z0-9]{0,30}")
 
 
 class StageRefusedError(Exception):
@@ -37,6 +47,18 @@ class Feed:
     window_seconds: int
     receives: int
     max_concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How often one tenant may call: a steady rate, a burst above it, and a day's quota, 0 for none."""
+
+    requests_per_second: float
+    burst: int
+    requests_per_day: int = 0
+
+
+DEFAULT_PLAN = Plan(50, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +102,14 @@ class StageConfig:
 
     requests_per_second: int = 200
     burst: int = 400
+    """Of all callers together; the account's own limit is 10,000."""
+    plans: Mapping[str, Plan] = field(default_factory=lambda: {STANDARD: DEFAULT_PLAN})
+    """What one tenant may take of it, by the name of its plan; whoever was put on none is on `standard`."""
+    domain_name: str | None = None
+    certificate_arn: str | None = None
+    """A name of your own for the API, and its certificate in the stack's region."""
+    firewall: bool = False
+    """A web ACL before the API, about $10 a month and 60 cents a million calls."""
 
     @property
     def margin_seconds(self) -> int:
@@ -107,6 +137,10 @@ def _dev(context: Callable[[str], Any]) -> StageConfig:
         keep_data=False,
         allowed_private_cidrs=_words(context("allowed_private_cidrs")),
         allowed_hosts=_words(context("allowed_hosts")),
+        plans={STANDARD: DEFAULT_PLAN} | _plans(context("plans")),
+        domain_name=context("domain_name"),
+        certificate_arn=context("certificate_arn"),
+        firewall=_switch(context, "firewall"),
     )
 
 
@@ -117,6 +151,10 @@ def _prod(context: Callable[[str], Any]) -> StageConfig:
         allowed_private_cidrs=_words(context("allowed_private_cidrs")),
         allowed_hosts=_words(context("allowed_hosts")),
         extra_ca_file=context("extra_ca_file"),
+        plans={STANDARD: DEFAULT_PLAN} | _plans(context("plans")),
+        domain_name=context("domain_name"),
+        certificate_arn=context("certificate_arn"),
+        firewall=_switch(context, "firewall"),
     )
 
 
@@ -157,6 +195,29 @@ def _sender(context: Callable[[str], Any]) -> str:
     return str(sender)
 
 
+def _switch(context: Callable[[str], Any], name: str) -> bool:
+    value = str(context(name) or "off").lower()
+    if value not in ("on", "off", "true", "false"):
+        raise StageRefusedError(f"{name} is {value!r}; it must be on or off")
+    return value in ("on", "true")
+
+
+def _plans(value: Any) -> dict[str, Plan]:
+    """JSON, or the object that cdk.json holds: `{"gold": {"requests_per_second": 200, "burst": 400}}`."""
+    try:
+        told = json.loads(value) if isinstance(value, str) else value or {}
+        plans = {name: Plan(**limits) for name, limits in told.items()}
+        mute = [n for n, p in plans.items() if p.requests_per_second <= 0 or p.burst < 1]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StageRefusedError(f"plans: {error}") from error
+    if mute:
+        raise StageRefusedError(f"plans: {', '.join(mute)} lets nobody call")
+    for name in plans:
+        if not _PLAN_NAME.fullmatch(name) or name == OPERATORS_PLAN:
+            raise StageRefusedError(f"plans: {name!r} is no name for a plan of tenants")
+    return plans
+
+
 def _words(value: Any) -> tuple[str, ...]:
     return tuple(filter(None, (value or "").split(",")))
 
@@ -169,6 +230,8 @@ def _checked(config: StageConfig) -> StageConfig:
             "a production stage reaches public addresses only: "
             "remove allowed_private_cidrs, allowed_hosts and extra_ca_file from the context"
         )
+    if bool(config.domain_name) != bool(config.certificate_arn):
+        raise StageRefusedError("domain_name and certificate_arn are given together, or neither is")
     for cidr in config.allowed_private_cidrs:
         try:
             ipaddress.ip_network(cidr)

@@ -10,6 +10,8 @@ _PROBLEMS: dict[str, tuple[apigateway.ResponseType, int, str, str]] = {
     "Unauthorized": (apigateway.ResponseType.UNAUTHORIZED, 401, "unauthorized", "Unauthorized"),
     "Expired": (apigateway.ResponseType.EXPIRED_TOKEN, 401, "unauthorized", "Unauthorized"),
     "Denied": (apigateway.ResponseType.ACCESS_DENIED, 403, "forbidden", "Forbidden"),
+    # Of a caller whose owner is on no usage plan: a key made anew puts it on one.
+    "NoPlan": (apigateway.ResponseType.INVALID_API_KEY, 403, "no_usage_plan", "Forbidden"),
     "Filtered": (apigateway.ResponseType.WAF_FILTERED, 403, "forbidden", "Forbidden"),
     "NotFound": (apigateway.ResponseType.RESOURCE_NOT_FOUND, 404, "not_found", "Not Found"),
     # What API Gateway says of a path and method that it does not have.
@@ -37,12 +39,18 @@ _PROBLEMS: dict[str, tuple[apigateway.ResponseType, int, str, str]] = {
 }
 
 
+_RETRY_AFTER_SECONDS = {"throttled": 1, "quota_exceeded": 3600}
+"""A bucket fills by the second; a day's quota comes back within the day, and a client need not hammer."""
+
+
 def add_problems(rest: apigateway.RestApi) -> None:
     """Let the gateway answer as `api` does."""
     for id_, (type_, status, code, title) in _PROBLEMS.items():
         headers = {"Content-Type": "'application/problem+json'"}
         if status == 401:
             headers["WWW-Authenticate"] = "'Bearer'"
+        if code in _RETRY_AFTER_SECONDS:
+            headers["Retry-After"] = f"'{_RETRY_AFTER_SECONDS[code]}'"
         rest.add_gateway_response(
             id_,
             type=type_,

@@ -24,6 +24,7 @@ from hookkeeper.ports import (
     EventQueue,
     EventRules,
     Fuse,
+    GatewayKeys,
     HealthStore,
     Hosts,
     Idempotency,
@@ -73,6 +74,8 @@ class Reach:
     audit: Audit
     operator_audit: Audit
     access: Access
+    gateway_keys: GatewayKeys
+    usage_plans: tuple[str, ...]
     fuse: Fuse
     sessions: Sessions
     configs: RuntimeConfigs

@@ -21,11 +21,14 @@ def create(wanted: TenantIn) -> TenantOut:
     tenant = create_tenant(
         wanted.name,
         tenant_id=wanted.id,
+        plan=wanted.plan,
+        plans=call.reach.usage_plans,
         actor=call.actor,
         now=call.now,
         access=call.reach.access,
         audit=call.reach.operator_audit,
         ids=call.reach.ids,
+        gateway_keys=call.reach.gateway_keys,
     )
     return TenantOut.of(tenant)
 
@@ -62,6 +65,7 @@ def add_key(tenant_id: str, wanted: KeyIn) -> KeyCreated:
         access=call.reach.access,
         audit=call.reach.operator_audit,
         ids=call.reach.ids,
+        gateway_keys=call.reach.gateway_keys,
     )
     return KeyCreated.created(created.key, created.text)
 
@@ -96,6 +100,7 @@ def add_application_key(application_id: str, wanted: ApplicationKeyIn | None = N
         access=call.reach.access,
         audit=call.reach.operator_audit,
         ids=call.reach.ids,
+        gateway_keys=call.reach.gateway_keys,
     )
     return KeyCreated.created(created.key, created.text)
 

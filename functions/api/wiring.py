@@ -4,6 +4,7 @@ import os
 
 import boto3
 from calls import Reach
+from hookkeeper.adapters.apigateway_keys import ApiGatewayKeys
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
 from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
 from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
@@ -77,6 +78,8 @@ def reach_of(settings: ApiSettings) -> Reach:
         audit=DynamoDBAudit(theirs, audit_table=settings.audit_table),
         operator_audit=DynamoDBAudit(own, audit_table=settings.audit_table),
         access=DynamoDBAccess(own, access_table=settings.access_table),
+        gateway_keys=ApiGatewayKeys(boto3.client("apigateway"), api_id=settings.rest_api_id),
+        usage_plans=settings.usage_plans,
         fuse=DynamoDBFuse(own, access_table=settings.access_table),
         sessions=DynamoDBSessions(own, access_table=settings.access_table),
         idempotency=DynamoDBIdempotency(theirs, table=settings.events_table),

@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger
 from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
-from hookkeeper.domain.access import ApiKey, key_hash, well_formed
+from hookkeeper.domain.access import ApiKey, gateway_key, key_hash, well_formed
 
 # Read as it is: settings bring pydantic along, which would double every caller's first wait.
 access = DynamoDBAccess(boto3.client("dynamodb"), access_table=os.environ["HOOKKEEPER_ACCESS_TABLE"])
@@ -40,6 +40,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
         "principalId": key.id,
         "policyDocument": {"Version": "2012-10-17", "Statement": [allowed]},
         "context": _told(key),
+        "usageIdentifierKey": gateway_key(_api_id(event["methodArn"]), key.owner),
     }
 
 
@@ -55,6 +56,10 @@ def _whole_api(method_arn: str) -> str:
     """API Gateway keeps the policy for the key, so it must hold for each path the key may ask for next."""
     api, stage, *_ = method_arn.split("/")
     return f"{api}/{stage}/*"
+
+
+def _api_id(method_arn: str) -> str:
+    return method_arn.partition("/")[0].rpartition(":")[2]
 
 
 def _told(key: ApiKey) -> dict[str, str]:

@@ -1,19 +1,24 @@
-"""MiniStack with five gaps of its IAM closed, so that the product's policies hold here word for word.
+"""MiniStack with six gaps closed, so that the product's policies and usage plans hold here word for word.
 
 It knows no `dynamodb:LeadingKeys`, puts no policy variables into conditions, takes a request on loopback for
-an insecure one, does not tell which identity a mail is sent from, and wants a permission of its own for a
-batch of SQS messages. Every one of them would refuse what AWS allows.
+an insecure one, does not tell which identity a mail is sent from, wants a permission of its own for a batch
+of SQS messages, and takes a gateway key from a header alone, where our authorizer names it. Every one of them
+would refuse what AWS allows.
 """
 
 import json
+from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from ministack import app
 from ministack.core import iam_actions, iam_evaluator
-from ministack.services import dynamodb
+from ministack.services import apigateway_v1, dynamodb
 
 from infra.local.iam_gaps import leading_keys, sender_identity, single_action, with_variables
 
+_authorized = apigateway_v1._authorize_request_v1
+_asked = apigateway_v1._invoke_authorizer_lambda
 _action_of = iam_actions.extract_iam_action
 _conditions_met = iam_evaluator._conditions_met
 _dynamodb_context = iam_actions.dynamodb_service_context
@@ -59,7 +64,34 @@ def action_of(*request: Any) -> str | None:
     return action and single_action(action)
 
 
+_NAMED = "usageIdentifierKey"
+_usage_key: ContextVar[str | None] = ContextVar("usage_key", default=None)
+
+
+async def ask_authorizer(*request: Any) -> Any:
+    """The authorizer's answer; the key it names rides in the context, which is cached with the policy."""
+    answer = await _asked(*request)
+    said = answer.get("body") if answer else None
+    if isinstance(said, dict) and _NAMED in said:
+        said["context"] = {**said.get("context", {}), _NAMED: said[_NAMED]}
+    return answer
+
+
+async def authorize(*request: Any) -> Any:
+    refusal, context = await _authorized(*request)
+    told = dict(context or {})
+    _usage_key.set(told.pop(_NAMED, None))
+    return refusal, told if context is not None else None
+
+
+def usage_key(_headers: Mapping[str, str]) -> str | None:
+    return _usage_key.get()
+
+
 def main() -> None:
+    apigateway_v1._authorize_request_v1 = authorize
+    apigateway_v1._invoke_authorizer_lambda = ask_authorizer
+    apigateway_v1._api_key_from_request = usage_key
     app.pin_request_origin = pin_request_origin
     iam_actions.extract_iam_action = action_of
     iam_actions.dynamodb_service_context = dynamodb_context

@@ -1152,7 +1152,7 @@ def test_operators_create_tenants_and_keys_that_are_shown_once(bench: Bench) -> 
     tenant = bench.as_operator("POST", "/v1/tenants", {"id": "acme", "name": " Acme "}, at=NOW)
     assert (tenant.status, tenant.body) == (
         201,
-        {"id": "acme", "name": "Acme", "created_at": "2026-12-01T12:00:00.000000Z"},
+        {"id": "acme", "name": "Acme", "plan": "standard", "created_at": "2026-12-01T12:00:00.000000Z"},
     )
     made = bench.as_operator("POST", "/v1/tenants", {"name": "Other"})
     assert made.body["id"].startswith("ten_")
@@ -1186,6 +1186,7 @@ def test_operators_create_tenants_and_keys_that_are_shown_once(bench: Bench) -> 
         ("/v1/tenants", {"id": "a#b", "name": "x"}, 422),
         ("/v1/tenants", {"id": "*", "name": "x"}, 422),
         ("/v1/tenants", {"name": " "}, 422),
+        ("/v1/tenants", {"name": "x", "plan": "platinum"}, 422),
         ("/v1/tenants/nobody/keys", {"mode": "live"}, 404),
         ("/v1/tenants/acme/keys", {"mode": "prod"}, 422),
         ("/v1/tenants/acme/keys", {"mode": "live", "scopes": ["operator"]}, 422),

@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 import pytest
 from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
-from hookkeeper.domain.access import TENANT_RIGHTS, ApiKey, KeyKind, Right, key_hash, key_text
+from hookkeeper.domain.access import TENANT_RIGHTS, ApiKey, KeyKind, Right, gateway_key, key_hash, key_text
 from hookkeeper.domain.tenancy import Mode
 from moto import mock_aws
 
@@ -174,3 +174,21 @@ def test_it_starts_without_pydantic_or_httpx(door: Door) -> None:  # noqa: ARG00
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "change,owner",
+    [
+        ({}, "acme"),
+        ({"kind": KeyKind.TEST, "mode": Mode.TEST}, "acme"),
+        ({"kind": KeyKind.APP, "tenant_id": None, "mode": None, "application_id": "erp"}, "app:erp"),
+        ({"kind": KeyKind.OPERATOR, "tenant_id": None, "mode": None}, "*"),
+    ],
+    ids=["live", "test", "application", "operator"],
+)
+def test_a_call_counts_against_its_owner_whichever_key_it_carries(
+    door: Door, change: dict[str, Any], owner: str
+) -> None:
+    text = key_text(change.get("kind", KeyKind.LIVE), b"k" * 32)
+    door.access.put_key(replace(KEY, sha256=key_hash(text), **change))
+    assert door.ask(f"Bearer {text}")["usageIdentifierKey"] == gateway_key("abcdefghij", owner)

@@ -1,14 +1,19 @@
 """The gateway: who may pass, how often, and what its own errors look like."""
 
 import json
+import re
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from typing import Any
 
 import pytest
+from hookkeeper.domain.access import OPERATORS, gateway_key
 
 ERRORS = {
     "UNAUTHORIZED": (401, "unauthorized"),
     "EXPIRED_TOKEN": (401, "unauthorized"),
     "ACCESS_DENIED": (403, "forbidden"),
+    "INVALID_API_KEY": (403, "no_usage_plan"),
     "WAF_FILTERED": (403, "forbidden"),
     "BAD_REQUEST_BODY": (400, "bad_request"),
     "BAD_REQUEST_PARAMETERS": (400, "bad_request"),
@@ -88,3 +93,77 @@ def test_no_key_can_reach_a_log(prod: Any) -> None:
     }  # fmt: skip
     assert not [value for value in logged.values() if "header" in value.lower()]
     assert all(not m["DataTraceEnabled"] for m in stage["MethodSettings"])
+
+
+def test_a_throttled_caller_is_told_when_to_come_again(prod: Any) -> None:
+    waits = {
+        r["ResponseType"]: r["ResponseParameters"]["gatewayresponse.header.Retry-After"]
+        for r in prod.of("AWS::ApiGateway::GatewayResponse").values()
+        if "gatewayresponse.header.Retry-After" in r["ResponseParameters"]
+    }
+    assert waits == {"THROTTLED": "'1'", "QUOTA_EXCEEDED": "'3600'"}
+
+
+def test_every_call_with_a_key_counts_against_its_owner_by_the_authorizers_word(prod: Any) -> None:
+    (rest,) = prod.of("AWS::ApiGateway::RestApi").values()
+    assert rest["ApiKeySourceType"] == "AUTHORIZER"
+    counted = {m["AuthorizationType"]: m.get("ApiKeyRequired") for m in _methods(prod)}
+    assert counted == {"CUSTOM": True, "NONE": None}
+
+
+def _methods(prod: Any) -> list[dict[str, Any]]:
+    return list(prod.of("AWS::ApiGateway::Method").values())
+
+
+def test_each_plan_throttles_on_the_apis_own_stage_and_is_found_by_name(prod: Any) -> None:
+    (rest,), (stage,) = (prod.of(f"AWS::ApiGateway::{kind}") for kind in ("RestApi", "Stage"))
+    plans = prod.of("AWS::ApiGateway::UsagePlan").values()
+    names = {prod.literal(plan["UsagePlanName"]) for plan in plans}
+    assert names == {f"<{rest}>-standard", f"<{rest}>-operators"}
+    for plan in plans:
+        assert plan["ApiStages"] == [{"ApiId": {"Ref": rest}, "Stage": {"Ref": stage}, "Throttle": {}}]
+        assert plan["Throttle"]["RateLimit"] > 0
+        assert plan["Throttle"]["BurstLimit"] > 0
+
+
+def test_operators_keys_count_against_their_own_plan(prod: Any) -> None:
+    (rest,) = prod.of("AWS::ApiGateway::RestApi")
+    ((key, told),) = prod.of("AWS::ApiGateway::ApiKey").items()
+    assert prod.literal(told["Value"]) == gateway_key(f"<{rest}>", OPERATORS)
+    (place,) = prod.of("AWS::ApiGateway::UsagePlanKey").values()
+    (plan,) = (i for i in prod.of("AWS::ApiGateway::UsagePlan") if "Operators" in i)
+    assert (place["KeyId"], place["UsagePlanId"]) == ({"Ref": key}, {"Ref": plan})
+
+
+def test_the_api_alone_makes_gateway_keys_and_puts_them_on_tenants_plans_alone(prod: Any) -> None:
+    grants = [g for g in prod.grants() if any(a.startswith("apigateway:") for a in g.actions)]
+    assert {grant.role for grant in grants} == {prod.role_of("Api")}
+    may = {(a, r.rpartition("::")[2]) for grant in grants for a in grant.actions for r in grant.resources}
+    (standard,) = (i for i in prod.of("AWS::ApiGateway::UsagePlan") if "Standard" in i)
+    assert may == {
+        ("apigateway:GET", "/apikeys"),
+        ("apigateway:GET", "/usageplans"),
+        ("apigateway:POST", "/apikeys"),
+        ("apigateway:POST", f"/usageplans/<{standard}>/keys"),
+    }
+
+
+def test_no_resource_waits_for_itself(prod: Any) -> None:
+    waits = {id_: set(_named(resource)) & set(prod.resources) for id_, resource in prod.resources.items()}
+    assert len(list(TopologicalSorter(waits).static_order())) == len(prod.resources)
+
+
+def _named(value: Any) -> Iterator[str]:
+    match value:
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
+            yield name
+        case {"Fn::Sub": str(text)}:
+            yield from re.findall(r"\$\{(\w+)", text)
+        case dict():
+            yield from ([value["DependsOn"]] if isinstance(value.get("DependsOn"), str) else [])
+            yield from value.get("DependsOn", []) if isinstance(value.get("DependsOn"), list) else []
+            for each in value.values():
+                yield from _named(each)
+        case list():
+            for each in value:
+                yield from _named(each)

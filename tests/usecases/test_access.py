@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from hookkeeper.domain.access import HOUSE, TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
-from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError, OwnFaultError
 from hookkeeper.domain.tenancy import Mode
 from hookkeeper.usecases.access import NewKey, create_application_key, create_key, create_tenant, revoke_key
 
 from tests.builders import ACTOR, HOUR, NOW, a_scope, a_tenant
-from tests.fakes import FakeAccess, FakeAudit, FakeIds, World
+from tests.fakes import FakeAccess, FakeAudit, FakeGatewayKeys, FakeIds, World
 
 
 def a_world() -> World:
@@ -23,9 +23,13 @@ def ports(world: World) -> dict[str, Any]:
     return {"access": FakeAccess(world), "audit": FakeAudit(world), "ids": FakeIds(world)}
 
 
+def makers(world: World) -> dict[str, Any]:
+    return ports(world) | {"gateway_keys": FakeGatewayKeys(world)}
+
+
 def made(world: World, *, tenant_id: str = "acme", mode: Mode = Mode.LIVE, **more: Any) -> NewKey:
     given = {"entropy": bytes(range(32)), "actor": ACTOR, "now": NOW, "mode": mode}
-    return create_key(tenant_id, **(given | more), **ports(world))  # type: ignore[arg-type]
+    return create_key(tenant_id, **(given | more), **makers(world))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mode,prefix", [(Mode.LIVE, "hk_live_"), (Mode.TEST, "hk_test_")])
@@ -79,7 +83,7 @@ def test_a_key_is_revoked_within_its_tenant_alone() -> None:
 
 def test_a_tenants_id_is_given_or_made_and_each_once() -> None:
     world = World()
-    given: dict[str, Any] = {"actor": ACTOR, "now": NOW} | ports(world)
+    given: dict[str, Any] = {"actor": ACTOR, "now": NOW} | makers(world)
     assert create_tenant(" Acme ", tenant_id="acme", **given).name == "Acme"
     assert create_tenant("Other", **given).id.startswith("ten_")
     with pytest.raises(ConflictError):
@@ -96,7 +100,7 @@ def test_a_tenants_id_is_given_or_made_and_each_once() -> None:
 
 def test_an_applications_key_is_listed_apart_and_emits_nothing() -> None:
     world = a_world()
-    given: dict[str, Any] = {"entropy": bytes(range(32)), "actor": ACTOR, "now": NOW} | ports(world)
+    given: dict[str, Any] = {"entropy": bytes(range(32)), "actor": ACTOR, "now": NOW} | makers(world)
     new = create_application_key("erp", **given)
     assert new.text.startswith("hk_app_")
     assert (new.key.application_id, new.key.tenant_id, new.key.mode) == ("erp", None, None)
@@ -109,3 +113,47 @@ def test_an_applications_key_is_listed_apart_and_emits_nothing() -> None:
     revoke_key("app:erp", new.key.id, actor=ACTOR, now=NOW, **ports(world))
     assert not world.keys[new.key.sha256].usable(NOW)
     assert {record.scope for record in world.audit.values()} == {HOUSE}
+
+
+def test_whoever_may_call_is_counted_by_a_gateway_key_on_its_own_plan() -> None:
+    world = World()
+    given: dict[str, Any] = {"actor": ACTOR, "now": NOW} | makers(world)
+    plans = ("standard", "gold")
+    create_tenant("Acme", tenant_id="acme", plan="gold", plans=plans, **given)
+    create_tenant("Beta", tenant_id="beta", plans=plans, **given)
+    create_application_key("erp", entropy=bytes(32), **given)
+    assert world.gateway_keys == {"acme": "gold", "beta": "standard", "app:erp": "standard"}
+
+
+def test_a_tenant_without_its_gateway_key_has_one_again_with_its_next_key() -> None:
+    world = a_world()
+    world.tenants["acme"] = a_tenant(plan="gold")
+    made(world)
+    assert world.gateway_keys == {"acme": "gold"}
+
+
+def test_what_is_refused_leaves_no_gateway_key_behind() -> None:
+    world = a_world()
+    given: dict[str, Any] = {"actor": ACTOR, "now": NOW + HOUR} | makers(world)
+    for refused in ({"tenant_id": "acme"}, {"tenant_id": "hookkeeper"}, {"plan": "platinum"}):
+        with pytest.raises((ConflictError, InvalidInputError)):
+            create_tenant("Acme", **(given | refused))
+    with pytest.raises(NotFoundError):
+        made(world, tenant_id="beta")
+    with pytest.raises(InvalidInputError):
+        create_application_key("erp", rights=[Right.OPERATE], entropy=bytes(32), **given)
+    assert world.gateway_keys == {}
+
+
+def test_a_gateway_that_fails_leaves_nothing_that_could_call_without_being_counted() -> None:
+    world = World()
+
+    def fails(call: str) -> None:
+        if call == "GatewayKeys.ensure":
+            raise OwnFaultError("throttled")
+
+    world.before_call = fails
+    given: dict[str, Any] = {"actor": ACTOR, "now": NOW} | makers(world)
+    with pytest.raises(OwnFaultError):
+        create_tenant("Acme", tenant_id="acme", **given)
+    assert (world.tenants, world.audit) == ({}, {})

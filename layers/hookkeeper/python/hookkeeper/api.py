@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from hookkeeper.domain.access import ApiKey, Right, Tenant
+from hookkeeper.domain.access import STANDARD, ApiKey, Right, Tenant
 from hookkeeper.domain.audit import AuditRecord
 from hookkeeper.domain.catalogue import EventType
 from hookkeeper.domain.consent import Consent
@@ -209,6 +209,10 @@ class TenantIn(Shape):
 
     name: Annotated[str, Field(examples=["Acme"])]
     id: Annotated[str | None, Field(description="Yours, or made by Hookkeeper.", examples=["acme"])] = None
+    plan: Annotated[
+        str,
+        Field(description="One of the stage's usage plans: how often it may call.", examples=["standard"]),
+    ] = STANDARD
 
 
 class KeyIn(Shape):
@@ -751,11 +755,12 @@ class EventTypeOut(Shape):
 class TenantOut(Shape):
     id: str
     name: str
+    plan: str
     created_at: Moment
 
     @classmethod
     def of(cls, tenant: Tenant) -> "TenantOut":
-        return cls(id=tenant.id, name=tenant.name, created_at=tenant.created_at)
+        return cls(id=tenant.id, name=tenant.name, plan=tenant.plan, created_at=tenant.created_at)
 
 
 class KeyOut(Shape):

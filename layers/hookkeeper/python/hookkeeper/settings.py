@@ -112,6 +112,9 @@ class ApiSettings(_RuntimeConfigured, _Egress, _Timed):
     recover_function: str
     """Asked for events' bytes, which the API's own role may not read."""
     kms_key_id: str
+    rest_api_id: str
+    usage_plans: Names
+    """The names of the stage's plans, by which tenants are throttled."""
     api_url: str
     console_url: str
 

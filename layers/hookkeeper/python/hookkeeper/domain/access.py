@@ -36,6 +36,10 @@ HOUSE = Scope("hookkeeper", Mode.LIVE)
 """Where what belongs to no tenant is audited: applications' keys, tenants, the catalogue."""
 
 
+STANDARD = "standard"
+"""The usage plan of whoever was put on no other."""
+
+
 class KeyKind(StrEnum):
     LIVE = "live"
     TEST = "test"
@@ -45,11 +49,12 @@ class KeyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """A customer of the provider."""
+    """A customer of the provider; `plan` says how often it may call."""
 
     id: str
     name: str
     created_at: datetime
+    plan: str = STANDARD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,14 @@ class ApiKey:
 
 def application_owner(application_id: str) -> str:
     return f"app:{application_id}"
+
+
+def gateway_key(api_id: str, owner: str) -> str:
+    """By what the gateway counts an owner's calls: the API's id and a SHA-256, 74 characters or so.
+
+    It is no secret: the authorizer alone names it, so it opens nothing. An account has each value once.
+    """
+    return api_id + hashlib.sha256(owner.encode()).hexdigest()
 
 
 def key_text(kind: KeyKind, entropy: bytes) -> str:

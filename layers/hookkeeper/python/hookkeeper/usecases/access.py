@@ -7,18 +7,20 @@ from datetime import datetime
 from hookkeeper.domain.access import (
     APPLICATION_RIGHTS,
     HOUSE,
+    STANDARD,
     TENANT_RIGHTS,
     ApiKey,
     KeyKind,
     Right,
     Tenant,
+    application_owner,
     key_hash,
     key_text,
 )
 from hookkeeper.domain.audit import Actor, AuditRecord
 from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from hookkeeper.domain.tenancy import Mode, Scope, checked_id
-from hookkeeper.ports import Access, Audit, Ids
+from hookkeeper.ports import Access, Audit, GatewayKeys, Ids
 
 MAX_NAME_CHARACTERS = 200
 
@@ -35,19 +37,32 @@ def create_tenant(
     name: str,
     *,
     tenant_id: str | None = None,
+    plan: str = STANDARD,
+    plans: Collection[str] = (STANDARD,),
     actor: Actor,
     now: datetime,
     access: Access,
     audit: Audit,
     ids: Ids,
+    gateway_keys: GatewayKeys,
 ) -> Tenant:
-    """Raises InvalidInputError (`invalid_id`, `invalid_name`), or ConflictError where the id is taken."""
+    """Let a tenant in, on one of the stage's usage plans; what the gateway counts it by comes first.
+
+    Raises InvalidInputError (`invalid_id`, `invalid_name`, `unknown_plan`), or ConflictError where the id is
+    taken.
+    """
     if not 1 <= len(name.strip()) <= MAX_NAME_CHARACTERS:
         detail = f"a name has 1 to {MAX_NAME_CHARACTERS} characters"
         raise InvalidInputError(detail, code="invalid_name", pointer="/name")
     wanted = ids.new("ten") if tenant_id is None else checked_id(tenant_id, field="id")
-    tenant = Tenant(id=wanted, name=name.strip(), created_at=now)
-    if tenant.id == HOUSE.tenant_id or not access.create_tenant(tenant):
+    if plan not in plans:
+        detail = f"the plans are {', '.join(plans)}"
+        raise InvalidInputError(detail, code="unknown_plan", pointer="/plan")
+    tenant = Tenant(id=wanted, name=name.strip(), created_at=now, plan=plan)
+    if tenant.id == HOUSE.tenant_id or access.tenant(tenant.id) not in (None, tenant):
+        raise ConflictError(f"there is a tenant {tenant.id} already")
+    gateway_keys.ensure(tenant.id, plan=plan)
+    if not access.create_tenant(tenant):
         raise ConflictError(f"there is a tenant {tenant.id} already")
     audit.put(_house_record("tenant.created", tenant.id, actor, now, ids))
     return tenant
@@ -65,15 +80,18 @@ def create_key(
     access: Access,
     audit: Audit,
     ids: Ids,
+    gateway_keys: GatewayKeys,
 ) -> NewKey:
     """A key of a tenant's mode, with all of a tenant's rights where none are named.
 
     Raises NotFoundError, or InvalidInputError (`invalid_scope`, `invalid_time`).
     """
-    if access.tenant(tenant_id) is None:
+    tenant = access.tenant(tenant_id)
+    if tenant is None:
         raise NotFoundError("tenant", tenant_id)
     kind = KeyKind.LIVE if mode is Mode.LIVE else KeyKind.TEST
     new = _new_key(kind, rights, TENANT_RIGHTS, expires_at, entropy, now, ids)
+    gateway_keys.ensure(tenant.id, plan=tenant.plan)
     return _kept(replace(new.key, tenant_id=tenant_id, mode=mode), new.text, actor, now, access, audit, ids)
 
 
@@ -88,11 +106,13 @@ def create_application_key(
     access: Access,
     audit: Audit,
     ids: Ids,
+    gateway_keys: GatewayKeys,
 ) -> NewKey:
     """A key of an application, good for the tenants that give it their consent. Raises as `create_key`."""
     checked_id(application_id, field="application_id")
     new = _new_key(KeyKind.APP, rights, APPLICATION_RIGHTS, expires_at, entropy, now, ids)
     key = replace(new.key, application_id=application_id)
+    gateway_keys.ensure(application_owner(application_id), plan=STANDARD)
     return _kept(key, new.text, actor, now, access, audit, ids)
 
 
