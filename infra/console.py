@@ -1,16 +1,13 @@
 """The console: one function behind /console of the REST API, which lets people in by itself."""
 
-from collections.abc import Mapping
-
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 from hookkeeper.settings import ConsoleSettings
 
 from infra.api import Api
 from infra.function import Function, Shared, acknowledge, execution_role
-from infra.queues import Lane, Queues
+from infra.queues import Queues
 from infra.recovery import state_machine_arn
 from infra.runtime_config import RuntimeConfig
 from infra.storage import READ, Storage
@@ -20,7 +17,7 @@ _OWN_ITEMS = ["session#*", "portal#*", "rate#*"]
 
 
 class Console(Construct):
-    """/console and all below it → console. `dead` are all dead-letter queues by name."""
+    """/console and all below it → console."""
 
     def __init__(
         self,
@@ -33,7 +30,6 @@ class Console(Construct):
         runtime: RuntimeConfig,
         api: Api,
         recover: Function,
-        dead: Mapping[str, sqs.IQueue],
     ) -> None:
         super().__init__(scope, id_)
         config = shared.config
@@ -58,7 +54,7 @@ class Console(Construct):
                 tenant_role_arn=api.tenant_role.role_arn,
                 deliveries_queue_url=queues.deliveries.queue.queue_url,
                 contacts_queue_url=queues.contacts.queue.queue_url,
-                dead_letter_queues=tuple(_told(name, queue, queues.lanes) for name, queue in dead.items()),
+                dead_letter_queues=queues.dead_words,
                 state_machine_arn=state_machine_arn(self),
                 recover_function=recover.function_name,
                 kms_key_id=storage.key.key_arn,
@@ -71,12 +67,12 @@ class Console(Construct):
             ),
         )
         api.lend_tenants_to(self.console)
-        self._allow(storage, queues, dead)
+        self._allow(storage, queues)
         self.console.may("lambda:InvokeFunction", on=recover.function_arn)
         runtime.allow_read(self.console)
         self._routes(api.rest)
 
-    def _allow(self, storage: Storage, queues: Queues, dead: Mapping[str, sqs.IQueue]) -> None:
+    def _allow(self, storage: Storage, queues: Queues) -> None:
         console = self.console
         storage.access.allow(console, *READ)
         storage.access.allow_index(console, "lists")
@@ -92,7 +88,7 @@ class Console(Construct):
         )
         console.may("kms:GenerateDataKey", "kms:Decrypt", on=storage.key.key_arn)
         console.may("states:StartExecution", on=state_machine_arn(self))
-        console.may("sqs:GetQueueAttributes", on=[queue.queue_arn for queue in dead.values()])
+        console.may("sqs:GetQueueAttributes", on=[queue.queue_arn for queue in queues.dead.values()])
         for lane in queues.lanes.values():
             console.may("sqs:ReceiveMessage", "sqs:DeleteMessage", on=lane.dead.queue_arn)
             lane.allow_send(console)
@@ -111,8 +107,3 @@ class Console(Construct):
                     "AwsSolutions-COG4": "One-use links and API keys let people in, not a user pool.",
                 },
             )
-
-
-def _told(name: str, queue: sqs.IQueue, lanes: Mapping[str, Lane]) -> str:
-    lane = lanes.get(name)
-    return f"{name}|{queue.queue_url}|{lane.queue.queue_url if lane else ''}"

@@ -42,6 +42,7 @@ class Delivery(Construct):
             shared=shared,
             size=config.deliver,
             description="Attempts deliveries, live and backfill, and judges their outcomes",
+            reaches_out=True,
             settings=DeliverSettings(
                 stage=config.stage,
                 log_level=config.log_level,
@@ -90,6 +91,7 @@ class Delivery(Construct):
             shared=shared,
             size=config.contact,
             description="Sends challenges, probes and test events",
+            reaches_out=True,
             settings=ContactSettings(
                 stage=config.stage,
                 log_level=config.log_level,

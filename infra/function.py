@@ -10,6 +10,7 @@ from constructs import Construct
 from hookkeeper.settings import Settings
 
 from infra.config import Size, StageConfig
+from infra.egress import Egress
 from infra.layers import RUNTIME, Layers, bundled
 
 
@@ -19,6 +20,7 @@ class Shared:
 
     config: StageConfig
     layers: Layers
+    egress: Egress
 
 
 class Function(lambda_.Function):
@@ -34,7 +36,9 @@ class Function(lambda_.Function):
         settings: Settings,
         description: str,
         role: iam.Role | None = None,
+        reaches_out: bool = False,
     ) -> None:
+        """`reaches_out` puts it into the stage's VPC with fixed addresses, where the stage has one."""
         id_ = verb.title().replace("_", "")
         log_group = logs.LogGroup(
             scope,
@@ -44,6 +48,9 @@ class Function(lambda_.Function):
         )
         role = role or execution_role(scope, verb)
         log_group.grant_write(role)
+        vpc = shared.egress.vpc if reaches_out else None
+        if vpc:
+            allow_interfaces(role)
         super().__init__(
             scope,
             id_,
@@ -65,6 +72,8 @@ class Function(lambda_.Function):
             # Lambda would take them for a runaway after sixteen rounds and throw the messages away.
             recursive_loop=lambda_.RecursiveLoop.ALLOW,
             role=role,
+            vpc=vpc,
+            security_groups=[shared.egress.group] if vpc and shared.egress.group else None,
         )
         self.verb = verb
         self.execution_role = role
@@ -81,6 +90,19 @@ def acknowledge(construct: Construct, reasons: dict[str, str]) -> None:
     """Say beside a resource why a cdk-nag rule does not hold for it."""
     cdk.Validations.of(construct).acknowledge(
         *(cdk.Acknowledgment(id=id_, reason=reason) for id_, reason in reasons.items())
+    )
+
+
+def allow_interfaces(role: iam.Role) -> None:
+    """What Lambda itself does with a role's rights to put a function into a VPC, with AWS's own policy."""
+    name = "service-role/AWSLambdaVPCAccessExecutionRole"
+    role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name(name))
+    acknowledge(
+        role,
+        {
+            f"AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{name}]": "Network interfaces "
+            "have no ARN before they are made; Lambda asks for this very policy."
+        },
     )
 
 

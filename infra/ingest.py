@@ -8,7 +8,7 @@ from constructs import Construct
 from hookkeeper.settings import FanOutSettings
 
 from infra.function import Function, Shared
-from infra.queues import Queues, allow_send, dead_letters
+from infra.queues import Queues, allow_send
 from infra.storage import PUT, QUERY, READ, Storage
 
 OWN_SOURCE = "hookkeeper"
@@ -23,7 +23,6 @@ class Ingest(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.bus = events.EventBus(self, "Bus", description="Events to deliver, and what operators are told")
-        self.undelivered = dead_letters(self, "Undelivered")
         events.Rule(
             self,
             "Inbound",
@@ -33,7 +32,7 @@ class Ingest(Construct):
             targets=[
                 targets.SqsQueue(
                     queues.events.queue,
-                    dead_letter_queue=self.undelivered,
+                    dead_letter_queue=queues.undelivered,
                     max_event_age=cdk.Duration.hours(24),
                     retry_attempts=185,
                 )

@@ -5,12 +5,14 @@ from aws_cdk import Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_route53 as route53
 from aws_cdk import aws_ses as ses
 from constructs import Construct
 from hookkeeper.settings import NotifySettings
 
+from infra.config import StageConfig
 from infra.function import Function, Shared
-from infra.queues import Queues, dead_letters
+from infra.queues import Queues
 from infra.runtime_config import RuntimeConfig
 from infra.storage import READ, WRITE, Storage
 
@@ -47,9 +49,11 @@ class Notices(Construct):
         identity = ses.EmailIdentity(
             self,
             "Sender",
-            identity=ses.Identity.email(shared.config.sender),
+            identity=_identity(self, shared.config),
             configuration_set=configuration_set,
         )
+        if shared.config.sender_domain and not shared.config.hosted_zone_id:
+            _tell_records(self, identity)
         self.notify = Function(
             self,
             "notify",
@@ -78,24 +82,16 @@ class Notices(Construct):
         )
         self.notify.may("events:PutEvents", on=bus.event_bus_arn)
         self._read_stream(storage)
-        self.unheard = dead_letters(self, "Unheard")
         self._hear_back(configuration_set, queues)
 
     def _read_stream(self, storage: Storage) -> None:
         """New notices go to notify at once; one that it cannot take stays pending, and the sweep sends it."""
-        stream = storage.notices.stream_arn
-        self.notify.may(
-            "dynamodb:DescribeStream",
-            "dynamodb:GetRecords",
-            "dynamodb:GetShardIterator",
-            "dynamodb:ListStreams",
-            on=stream,
-        )
+        storage.notices.allow_stream(self.notify)
         lambda_.EventSourceMapping(
             self,
             "Stream",
             target=self.notify,
-            event_source_arn=stream,
+            event_source_arn=storage.notices.stream_arn,
             batch_size=10,
             starting_position=lambda_.StartingPosition.TRIM_HORIZON,
             report_batch_item_failures=True,
@@ -128,12 +124,31 @@ class Notices(Construct):
             targets=[
                 targets.SqsQueue(
                     queues.notices.queue,
-                    dead_letter_queue=self.unheard,
+                    dead_letter_queue=queues.unheard,
                     max_event_age=cdk.Duration.hours(24),
                     retry_attempts=185,
                 )
             ],
         )
+
+
+def _identity(scope: Construct, config: StageConfig) -> ses.Identity:
+    """What SES verifies: the domain, by records that we or its owner put into the DNS, or the one address."""
+    if config.sender_domain and config.hosted_zone_id:
+        zone = route53.PublicHostedZone.from_public_hosted_zone_attributes(
+            scope, "Zone", hosted_zone_id=config.hosted_zone_id, zone_name=config.sender_domain
+        )
+        return ses.Identity.public_hosted_zone(zone)
+    if config.sender_domain:
+        return ses.Identity.domain(config.sender_domain)
+    return ses.Identity.email(config.sender)
+
+
+def _tell_records(scope: Construct, identity: ses.EmailIdentity) -> None:
+    """The CNAMEs to put into a domain's DNS by hand, where its zone is not ours."""
+    for n, record in enumerate(identity.dkim_records, start=1):
+        told = cdk.CfnOutput(scope, f"Dkim{n}", value=f"{record.name} CNAME {record.value}")
+        told.override_logical_id(f"Dkim{n}")
 
 
 def _configuration_set_arn(scope: Construct, configuration_set: ses.ConfigurationSet) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from aws_cdk import CfnOutput, Stack
-from aws_cdk import aws_sqs as sqs
 
 from infra.function import Function
 from infra.queues import Queues
@@ -16,7 +15,6 @@ def add_outputs(
     *,
     functions: Mapping[str, Function],
     queues: Queues,
-    dead: Mapping[str, sqs.IQueue],
     storage: Storage,
     runtime: RuntimeConfig,
     single: Mapping[str, str],
@@ -30,7 +28,7 @@ def add_outputs(
         **{f"Function{name}": function.function_name for name, function in functions.items()},
         **{f"Queue{name}": lane.queue.queue_url for name, lane in queues.lanes.items()},
         "QueueRejected": queues.rejected.queue_url,
-        **{f"Dlq{name}": queue.queue_url for name, queue in dead.items()},
+        **{f"Dlq{name}": queue.queue_url for name, queue in queues.dead.items()},
         **{f"Table{name}": table.table_name for name, table in storage.tables.items()},
     }
     for name, value in told.items():

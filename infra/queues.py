@@ -58,6 +58,12 @@ class Queues(Construct):
         self.notices = Lane(self, "Notices", feed=config.notices, consumer=config.notify)
         self.contacts = Lane(self, "Contacts", feed=config.contacts, consumer=config.contact)
         self.rejected = dead_letters(self, "Rejected")
+        self.undelivered = dead_letters(self, "Undelivered")
+        """What the bus's rule could not put into the events queue."""
+        self.unended = dead_letters(self, "Unended")
+        """Recoveries that broke, and `recover` could not be told of."""
+        self.unheard = dead_letters(self, "Unheard")
+        """What SES said of mails, and the notices queue did not take."""
 
     @property
     def lanes(self) -> dict[str, Lane]:
@@ -69,6 +75,23 @@ class Queues(Construct):
             "Notices": self.notices,
             "Contacts": self.contacts,
         }
+
+    @property
+    def dead(self) -> dict[str, sqs.Queue]:
+        """Every queue that only a failure of ours fills, by the name that the outputs give it."""
+        return {name: lane.dead for name, lane in self.lanes.items()} | {
+            "Ingest": self.undelivered,
+            "Recovery": self.unended,
+            "Feedback": self.unheard,
+        }
+
+    @property
+    def dead_words(self) -> tuple[str, ...]:
+        """The same for a function's settings: `name|URL|URL of its lane`."""
+        return tuple(
+            f"{name}|{queue.queue_url}|{self.lanes[name].queue.queue_url if name in self.lanes else ''}"
+            for name, queue in self.dead.items()
+        )
 
 
 def allow_send(function: Function, queue: sqs.IQueue) -> None:

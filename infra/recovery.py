@@ -19,7 +19,7 @@ from constructs import Construct
 from hookkeeper.settings import RecoverSettings, SweepSettings
 
 from infra.function import Function, Shared, acknowledge
-from infra.queues import Queues, dead_letters
+from infra.queues import Queues
 from infra.runtime_config import RuntimeConfig
 from infra.storage import READ, WRITE, Storage, allow_count, allow_fuse, allow_transitions
 
@@ -43,8 +43,7 @@ class Recovery(Construct):
         super().__init__(scope, id_)
         self.recover = self._recover(shared, storage, queues, runtime)
         self.machine = self._machine(contact)
-        self.unended = dead_letters(self, "Unended")
-        self._end_what_broke()
+        self._end_what_broke(queues)
         self.sweep = self._sweep(shared, storage, queues, runtime)
 
     def _recover(self, shared: Shared, storage: Storage, queues: Queues, runtime: RuntimeConfig) -> Function:
@@ -174,7 +173,7 @@ class Recovery(Construct):
         )
         return task
 
-    def _end_what_broke(self) -> None:
+    def _end_what_broke(self, queues: Queues) -> None:
         """An execution that ended without its last task must not keep the subscription's lock."""
         events.Rule(
             self,
@@ -199,7 +198,7 @@ class Recovery(Construct):
                             "input": events.EventField.from_path("$.detail.input"),
                         }
                     ),
-                    dead_letter_queue=self.unended,
+                    dead_letter_queue=queues.unended,
                     max_event_age=cdk.Duration.hours(24),
                     retry_attempts=185,
                 )
@@ -226,6 +225,7 @@ class Recovery(Construct):
                 deliveries_queue_url=queues.deliveries.queue.queue_url,
                 backfill_queue_url=queues.backfill.queue.queue_url,
                 notices_queue_url=queues.notices.queue.queue_url,
+                dead_letter_queues=queues.dead_words,
                 state_machine_arn=state_machine_arn(self),
                 margin_seconds=shared.config.margin_seconds,
                 appconfig_application=runtime.application,
@@ -233,6 +233,7 @@ class Recovery(Construct):
                 appconfig_profile=runtime.profile,
             ),
         )
+        sweep.may("sqs:GetQueueAttributes", on=[queue.queue_arn for queue in queues.dead.values()])
         allow_transitions(sweep, storage)
         storage.deliveries.allow(sweep, *READ, *WRITE)
         allow_fuse(sweep, storage)

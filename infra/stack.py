@@ -4,9 +4,11 @@ from aws_cdk import IStackSynthesizer, Stack
 from constructs import Construct
 
 from infra.api import Api
+from infra.audit import AuditWatch
 from infra.config import StageConfig
 from infra.console import Console
 from infra.delivery import Delivery
+from infra.egress import Egress
 from infra.function import Shared
 from infra.ingest import Ingest
 from infra.layers import Layers
@@ -28,10 +30,12 @@ class HookkeeperStack(Stack):
         super().__init__(
             scope, id_, synthesizer=synthesizer, description=f"Hookkeeper, webhook sender ({config.stage})"
         )
-        shared = Shared(config, Layers(self, "Layers", config=config))
+        layers, egress = Layers(self, "Layers", config=config), Egress(self, "Egress", config=config)
+        shared = Shared(config, layers, egress)
         storage = Storage(self, "Storage", config=config)
         queues = Queues(self, "Queues", config=config)
-        runtime = RuntimeConfig(self, "RuntimeConfig", config=config)
+        runtime = RuntimeConfig(self, "RuntimeConfig", shared=shared)
+        audit = AuditWatch(self, "AuditWatch", shared=shared, storage=storage)
 
         api = Api(self, "Api", shared=shared, storage=storage, queues=queues, runtime=runtime)
         ingest = Ingest(self, "Ingest", shared=shared, storage=storage, queues=queues)
@@ -65,11 +69,6 @@ class HookkeeperStack(Stack):
             console_url=api.console_url,
         )
 
-        dead = {name: lane.dead for name, lane in queues.lanes.items()} | {
-            "Ingest": ingest.undelivered,
-            "Recovery": recovery.unended,
-            "Feedback": notices.unheard,
-        }
         console = Console(
             self,
             "Console",
@@ -79,7 +78,6 @@ class HookkeeperStack(Stack):
             runtime=runtime,
             api=api,
             recover=recovery.recover,
-            dead=dead,
         )
 
         functions = {
@@ -87,23 +85,23 @@ class HookkeeperStack(Stack):
             for function in (
                 *(api.authorizer, api.api, console.console, ingest.fan_out, delivery.deliver),
                 *(delivery.contact, recovery.recover, recovery.sweep, notices.notify),
+                *(runtime.validate, audit.watch),
             )
         }
         monitoring = Monitoring(
             self,
             "Monitoring",
+            config=config,
             functions=functions,
-            lanes=queues.lanes,
-            dead=dead,
-            rejected=queues.rejected,
-            recoveries=recovery.machine,
+            queues=queues,
+            tables=storage.tables,
+            rest=api.rest,
         )
 
         add_outputs(
             self,
             functions=functions,
             queues=queues,
-            dead=dead,
             storage=storage,
             runtime=runtime,
             single={

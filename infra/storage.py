@@ -77,6 +77,16 @@ class Table(dynamodb.TableV2):
         """Let the function query one index."""
         function.may(*QUERY, on=self.index_arn(index))
 
+    def allow_stream(self, function: Function) -> None:
+        """Let the function read the table's stream."""
+        function.may(
+            "dynamodb:DescribeStream",
+            "dynamodb:GetRecords",
+            "dynamodb:GetShardIterator",
+            "dynamodb:ListStreams",
+            on=self.stream_arn,
+        )
+
     @property
     def stream_arn(self) -> str:
         """Raises ValueError for a table without a stream."""

@@ -1,5 +1,6 @@
 """Every file in events/ is a payload as AWS sends it, understood by who reads it, and used by a test."""
 
+import base64
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from hookkeeper.messages import (
     RecoveryState,
     is_page,
 )
+from hookkeeper.runtime_document import RuntimeDocument
 from hookkeeper.usecases.notify import publish_unheard
 
 from tests.builders import a_notice
@@ -45,15 +47,23 @@ def read_by_us(document: dict[str, Any]) -> Iterator[object]:
             yield from (_of_queue(record["eventSourceARN"].rpartition("-")[2], record) for record in records)
         case {"Records": [{"eventSource": "aws:dynamodb"}, *_] as records}:
             DynamoDBStreamModel.model_validate(document)
-            yield from (new_notice(record) for record in records)
+            yield from (_of_stream(record) for record in records)
         case {"httpMethod": _}:
             yield APIGatewayProxyEventModel.model_validate(document)
         case {"type": "TOKEN"}:
             yield ApiGatewayAuthorizerToken.model_validate(document)
         case {"action": str(action)}:
             yield _of_recover(action, document)
+        case {"configurationProfileId": _}:
+            yield RuntimeDocument.model_validate_json(base64.b64decode(document["content"]))
         case {"detail-type": _}:
             yield EventBridgeModel.model_validate(document)
+
+
+def _of_stream(record: dict[str, Any]) -> object:
+    if "-audit/" in record["eventSourceARN"]:
+        return {*record["dynamodb"]["OldImage"]} - {*record["dynamodb"]["Keys"]}
+    return new_notice(record)
 
 
 def _of_recover(action: str, document: dict[str, Any]) -> object:

@@ -1,6 +1,6 @@
 """contact: reaches endpoints outside of deliveries: challenges and tests by queue, probes of a recovery."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import boto3
@@ -20,6 +20,9 @@ from hookkeeper.usecases.send_test import send_test
 
 WRITE_SECONDS = 3.0
 """Kept back of the remaining time for the activation that a right echo asks for."""
+
+JUST_NOW = timedelta(minutes=1)
+"""Longer than the activation that has just been written can be from now."""
 
 settings = ContactSettings.load()
 logger = Logger(service="contact", level=settings.log_level)
@@ -86,6 +89,8 @@ def _challenge(message: ContactMessage, token: str, message_id: str, context: An
     if challenged.echo is not Echo.STALE:
         metrics.add_metric("Challenges", MetricUnit.Count, 1)
         metrics.add_metric("ChallengesEchoed", MetricUnit.Count, challenged.echo is Echo.VERIFIED)
+    if challenged.echo is Echo.VERIFIED:
+        _count_waiting(_key(message), datetime.now(UTC))
     logger.info(
         "endpoint.challenged",
         extra=_names(message)
@@ -96,6 +101,15 @@ def _challenge(message: ContactMessage, token: str, message_id: str, context: An
             "note": answer.operator_note or None if answer else None,
         },
     )
+
+
+def _count_waiting(key: SubscriptionKey, now: datetime) -> None:
+    """How long a subscription was pending; one whose next endpoint was verified has long been active."""
+    subscription = subscriptions.get(key)
+    active = subscription.first_active_at if subscription else None
+    if subscription and active and abs(now - active) < JUST_NOW:
+        waited = (active - subscription.created_at).total_seconds()
+        metrics.add_metric("TimeToActive", MetricUnit.Seconds, waited)
 
 
 def _test(message: ContactMessage, event_type: str, data: str, message_id: str, context: Any) -> None:

@@ -21,7 +21,7 @@ from hookkeeper.adapters.kms_secrets import KmsSecrets
 from hookkeeper.adapters.s3_archive import S3Archive
 from hookkeeper.adapters.sqs_lanes import SqsLanes
 from hookkeeper.domain.config import Margins
-from hookkeeper.domain.delivery import Parcel
+from hookkeeper.domain.delivery import FINAL, Parcel
 from hookkeeper.domain.outcome import Answer
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.messages import DeliveryMessage
@@ -165,6 +165,8 @@ def _tell_report(report: Report, now: datetime) -> None:
         metrics.add_metric("DeliveriesPutAside", MetricUnit.Count, 1)
     else:
         _count_attempt(report, report.answer, now)
+        if report.status is not None and report.status not in FINAL:
+            metrics.add_metric("DeliveriesOwed", MetricUnit.Count, 1)
         logger.info("delivery.attempted", extra=_report(report) | _answer(report.answer))
 
 

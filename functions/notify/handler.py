@@ -98,9 +98,7 @@ def _notify(notices: Sequence[Notice]) -> None:
         told, notice = done.told, done.notice
         metrics.add_metric(f"Notices_{told}", MetricUnit.Count, 1)
         if told is not Told.SETTLED and notice.status in UNHEARD:
-            metrics.add_metric("NoticesUnheard", MetricUnit.Count, 1)
-        if told is Told.DEFERRED:
-            metrics.add_metric("DeferredNoticeAge", MetricUnit.Seconds, (now - notice.at).total_seconds())
+            metrics.add_metric("NoticesFailed", MetricUnit.Count, 1)
         _log("notice.tried", notice, told=told)
 
 
@@ -118,7 +116,7 @@ def _hear_back(event: dict[str, Any]) -> bool:
     )
     logger.info("mail.came_back", extra={"heard": heard.heard, "message_id": feedback.message_id})
     for notice in heard.notices:
-        metrics.add_metric("NoticesUnheard", MetricUnit.Count, 1)
+        metrics.add_metric("MailsCameBack", MetricUnit.Count, 1)
         _log("notice.unheard", notice, told=notice.status)
     return heard.heard is not Heard.UNKNOWN_YET
 

@@ -1,5 +1,6 @@
 """sweep: every minute, moves whatever is due and nothing else moves."""
 
+import warnings
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,18 +18,48 @@ from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
 from hookkeeper.adapters.ids import TypeIds
 from hookkeeper.adapters.s3_archive import S3Archive
 from hookkeeper.adapters.sfn_workflow import SfnWorkflow
+from hookkeeper.adapters.sqs_dead_letters import DeadLetterQueue, SqsDeadLetterQueues
 from hookkeeper.adapters.sqs_lanes import SqsLanes
 from hookkeeper.adapters.sqs_queues import SqsNotices
 from hookkeeper.domain.config import Margins
 from hookkeeper.settings import SweepSettings
-from hookkeeper.usecases.sweep import SweepPorts, sweep
+from hookkeeper.usecases.sweep import SweepPorts, Swept, sweep
+
+_COUNTED = {
+    "sent": "OverdueOwedItemsMoved",
+    "policy_waits": "FuseBlown",
+    "policy_suspended": "Suspensions",
+    "policy_observed": "WouldSuspend",
+    "tokens_expired": "VerificationsExpired",
+}
+"""The metric of each thing done that is counted."""
+
+_LATE = {"owed": "OwedLateness", "recovery": "RecoveryLateness", "notice": "NoticeAge"}
+"""The metric of how late each kind of due thing was found, in seconds."""
+
+warnings.filterwarnings("ignore", "No application metrics to publish")  # it is the good case
 
 settings = SweepSettings.load()
 logger = Logger(service="sweep", level=settings.log_level)
 metrics = Metrics(namespace="Hookkeeper", service="sweep")
 dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
-runtime = AppConfigRuntime.of(settings)
+
+
+def _fell_back(error: Exception) -> None:
+    """The sweep asks each minute for all functions: what it cannot read, they cannot either."""
+    metrics.add_metric("ConfigFellBack", MetricUnit.Count, 1)
+    logger.error("runtime_config.fell_back", extra={"error": type(error).__name__})
+
+
+runtime = AppConfigRuntime.of(settings, on_fallback=_fell_back)
 margins = Margins(outage=settings.margin)
+dead_letters = SqsDeadLetterQueues(
+    sqs,
+    queues={
+        name: DeadLetterQueue(url, lane_url or None)
+        for name, url, lane_url in (told.split("|") for told in settings.dead_letter_queues)
+    },
+)
 ports = SweepPorts(
     subscriptions=DynamoDBSubscriptions(
         dynamodb,
@@ -69,15 +100,30 @@ ports = SweepPorts(
 @logger.inject_lambda_context(clear_state=True)
 def handler(_event: dict[str, Any], _context: Any) -> dict[str, int]:
     swept = sweep(now=datetime.now(UTC), config=runtime.current(), margins=margins, ports=ports)
-    done = swept.done
-    metrics.add_metric("SweepRuns", MetricUnit.Count, 1)
-    metrics.add_metric("OverdueOwedItemsMoved", MetricUnit.Count, done["sent"])
-    metrics.add_metric("FuseBlown", MetricUnit.Count, done["policy_waits"])
-    metrics.add_metric("Suspensions", MetricUnit.Count, done["policy_suspended"])
-    metrics.add_metric("WouldSuspend", MetricUnit.Count, done["policy_observed"])
-    logger.info("sweep.ended", extra={"done": dict(done)})
-    for error in swept.errors:
-        logger.error("sweep.failed_in_part", exc_info=error)
+    with swept.sparing_the_rest():
+        _look_into_dead_letters()
+    _tell(swept)
     if swept.errors:
         raise swept.errors[0]
-    return dict(done)
+    return dict(swept.done)
+
+
+def _look_into_dead_letters() -> None:
+    """Nothing moves them but a person, who is told by this one metric for all the queues."""
+    for queue in dead_letters.depths():
+        if queue.count:
+            metrics.add_metric("DeadLetters", MetricUnit.Count, queue.count)
+            logger.warning("dead_letters.found", extra={"queue": queue.name, "count": queue.count})
+
+
+def _tell(swept: Swept) -> None:
+    """Where nothing happened no metric is written: one costs as long as it is, and the sweep never stops."""
+    for word, name in _COUNTED.items():
+        if swept.done[word]:
+            metrics.add_metric(name, MetricUnit.Count, swept.done[word])
+    for kind, name in _LATE.items():
+        if kind in swept.late:
+            metrics.add_metric(name, MetricUnit.Seconds, swept.late[kind].total_seconds())
+    logger.info("sweep.ended", extra={"done": dict(swept.done)})
+    for error in swept.errors:
+        logger.error("sweep.failed_in_part", exc_info=error)

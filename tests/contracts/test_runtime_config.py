@@ -12,6 +12,7 @@ from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
 from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.health import AutoSuspend
 from hookkeeper.ports import RuntimeConfigs
+from hookkeeper.runtime_document import MAX_RETENTION_DAYS
 
 from tests.fakes import FakeRuntimeConfigs, World
 
@@ -150,12 +151,15 @@ def test_the_last_good_document_holds_whatever_goes_wrong_and_it_is_told_each_ti
 
 
 @pytest.mark.parametrize("spoil", [spoil for _, spoil in BAD_DAYS], ids=[name for name, _ in BAD_DAYS])
-def test_where_none_was_ever_good_the_defaults_hold(
+def test_where_none_was_ever_good_nobody_is_suspended_and_nothing_expires_early(
     bench: Bench, spoil: Callable[[FakeAppConfig], None]
 ) -> None:
     spoil(bench.app_config)
-    assert bench.after(0) == RuntimeConfig()
+    longest = timedelta(days=MAX_RETENTION_DAYS)
+    assert bench.after(0) == RuntimeConfig(auto_suspend=AutoSuspend.OBSERVE, retention=longest)
     assert len(bench.told) == 1
+    bench.app_config.document, bench.app_config.fault = "{}", None
+    assert bench.after(30) == RuntimeConfig()
 
 
 def test_an_unreachable_appconfig_is_not_asked_at_each_delivery(bench: Bench) -> None:

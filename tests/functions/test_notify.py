@@ -206,7 +206,7 @@ def test_a_mail_that_came_back_is_seen_on_its_notice_by_operators_and_by_the_ala
     told = stage.operators_heard[-1]
     assert told["DetailType"] == f"hookkeeper.notice.{word}"
     assert json.loads(told["Detail"])["reason"] == stage.stored().mail_fault
-    assert '"NoticesUnheard"' in capsys.readouterr().out
+    assert '"MailsCameBack"' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("sample, status, word", FATES)

@@ -122,6 +122,21 @@ def prod(stack: HookkeeperStack) -> Synthesised:
 
 
 @pytest.fixture(scope="session")
+def given() -> Synthesised:
+    """A stage with every option that is off by default."""
+    stack = _stack(
+        stage="prod",
+        sender="webhooks@hooks.example.com",
+        sender_domain="hooks.example.com",
+        alarm_topic="arn:aws:sns:eu-west-1:123456789012:pager",
+        static_ips="2",
+        account_concurrency="10",
+        runtime_document='{"tenant_policies": {"acme": "patient"}}',
+    )
+    return Synthesised(assertions.Template.from_stack(stack).to_json())
+
+
+@pytest.fixture(scope="session")
 def local() -> Synthesised:
     return Synthesised(
         assertions.Template.from_stack(_stack(stage="local", extra_ca_file="/ca.pem")).to_json()

@@ -15,6 +15,8 @@ SETTINGS: dict[str, type[settings.Settings]] = {
     "Recover": settings.RecoverSettings,
     "Notify": settings.NotifySettings,
     "Sweep": settings.SweepSettings,
+    "ValidateConfig": settings.ValidateConfigSettings,
+    "WatchAudit": settings.WatchAuditSettings,
 }
 
 

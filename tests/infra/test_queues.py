@@ -73,7 +73,7 @@ def test_new_notices_alone_wake_notify(prod: Any) -> None:
     (mapping,) = (
         m
         for m in prod.of("AWS::Lambda::EventSourceMapping").values()
-        if "StreamArn" in str(m["EventSourceArn"])
+        if "Notices" in str(m["EventSourceArn"]) and "StreamArn" in str(m["EventSourceArn"])
     )
     assert mapping["FilterCriteria"]["Filters"] == [{"Pattern": '{"eventName":["INSERT"]}'}]
     assert mapping["StartingPosition"] == "TRIM_HORIZON"

@@ -66,60 +66,6 @@ def test_the_key_is_rotated(prod: Any) -> None:
     assert key["EnableKeyRotation"] is True
 
 
-def test_every_queue_that_must_stay_empty_wakes_someone(prod: Any) -> None:
-    watched = {
-        prod.literal(d["Value"]).split(".")[0].strip("<>")
-        for alarm in prod.of("AWS::CloudWatch::Alarm").values()
-        if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible" and alarm["Threshold"] == 0
-        for d in alarm["Dimensions"]
-    }
-    assert watched == {*prod.outputs("Dlq").values(), prod.output("QueueRejected")}
-
-
-def test_a_lane_that_stands_still_wakes_someone(prod: Any) -> None:
-    watched = {
-        prod.literal(d["Value"]).split(".")[0].strip("<>")
-        for alarm in prod.of("AWS::CloudWatch::Alarm").values()
-        if alarm["MetricName"] == "ApproximateAgeOfOldestMessage"
-        for d in alarm["Dimensions"]
-    }
-    assert watched == {prod.output(f"Queue{q}") for q in ("Events", "Deliveries", "Backfill", "Notices")}
-
-
-def test_every_function_that_fails_wakes_someone(prod: Any) -> None:
-    watched = {
-        prod.literal(d["Value"]).strip("<>")
-        for alarm in prod.of("AWS::CloudWatch::Alarm").values()
-        if alarm["MetricName"] == "Errors"
-        for d in alarm["Dimensions"]
-    }
-    assert watched == set(prod.outputs("Function").values())
-
-
-def test_a_sweep_that_does_not_run_wakes_someone(prod: Any) -> None:
-    (alarm,) = (a for a in prod.of("AWS::CloudWatch::Alarm").values() if a["MetricName"] == "Invocations")
-    assert [prod.literal(d["Value"]) for d in alarm["Dimensions"]] == [f"<{prod.output('FunctionSweep')}>"]
-    assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("LessThanThreshold", 1)
-    assert alarm["TreatMissingData"] == "breaching"
-
-
-def test_what_the_functions_count_themselves_wakes_someone(prod: Any) -> None:
-    own = {
-        a["MetricName"] for a in prod.of("AWS::CloudWatch::Alarm").values() if a["Namespace"] == "Hookkeeper"
-    }
-    assert own == {"OwnFaults", "Suspensions", "FuseBlown", "NoticesUnheard", "DeferredNoticeAge"}
-
-
-def test_every_alarm_reaches_the_topic(prod: Any) -> None:
-    topic = [f"<{prod.output('AlarmsTopicArn')}>"]
-    for alarm in prod.of("AWS::CloudWatch::Alarm").values():
-        assert [prod.literal(action) for action in alarm["AlarmActions"]] == topic
-
-
-def test_there_is_one_dashboard(prod: Any) -> None:
-    assert len(prod.of("AWS::CloudWatch::Dashboard")) == 1
-
-
 def test_the_sweep_runs_every_minute(prod: Any) -> None:
     (rule,) = (r for r in prod.of("AWS::Events::Rule").values() if "ScheduleExpression" in r)
     assert rule["ScheduleExpression"] == "rate(1 minute)"

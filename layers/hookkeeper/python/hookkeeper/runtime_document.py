@@ -8,7 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 
 from hookkeeper.domain.circuit import CircuitRules
 from hookkeeper.domain.config import RuntimeConfig
@@ -24,6 +25,9 @@ from hookkeeper.domain.recovery import Pace
 _T = TypeVar("_T")
 
 MAX_SPAN_SECONDS = 7 * 24 * 3600
+MAX_RETENTION_DAYS = 14
+"""The archive's objects live 16 days."""
+
 Seconds = Annotated[float, Field(gt=0, le=MAX_SPAN_SECONDS)]
 Gaps = Annotated[list[Seconds], Field(min_length=1, max_length=MAX_KEPT_ATTEMPTS - 1)]
 Rate = Annotated[float, Field(gt=0, le=1000)]
@@ -150,8 +154,7 @@ class RuntimeDocument(_Part):
     retries: RetriesPart = RetriesPart()
     pace: PacePart = PacePart()
     mail: MailPart = MailPart()
-    retention_days: Annotated[int, Field(ge=1, le=14)] | None = None
-    """At most 14: the archive's objects live 16 days."""
+    retention_days: Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)] | None = None
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
@@ -209,3 +212,17 @@ def _changed(default: _T, part: _Part) -> _T:
         else:
             changes[name.removesuffix("_seconds")] = timedelta(seconds=value)
     return replace(default, **changes)  # type: ignore[type-var]  # always a dataclass of the domain
+
+
+def faults_of(text: bytes | str) -> list[str]:
+    """Every reason not to take the document, each with its JSON pointer; none of a good one."""
+    try:
+        RuntimeDocument.model_validate_json(text)
+    except ValidationError as error:
+        return [_fault(each) for each in error.errors(include_url=False, include_context=False)]
+    return []
+
+
+def _fault(error: ErrorDetails) -> str:
+    steps = (str(step).replace("~", "~0").replace("/", "~1") for step in error["loc"])
+    return f"{''.join(f'/{step}' for step in steps)} {error['msg']}".strip()

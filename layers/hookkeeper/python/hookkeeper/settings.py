@@ -215,4 +215,14 @@ class SweepSettings(_RuntimeConfigured, _Timed):
     deliveries_queue_url: str
     backfill_queue_url: str
     notices_queue_url: str
+    dead_letter_queues: Names = ()
+    """Looked into each minute; each as the console is told it."""
     state_machine_arn: str
+
+
+class ValidateConfigSettings(Settings):
+    """validate_config: asked by AppConfig before it takes a document."""
+
+
+class WatchAuditSettings(Settings):
+    """watch_audit: told by the audit's stream of records that were changed or removed."""

@@ -1,11 +1,13 @@
 """The runtime configuration as AppConfig has it, at most half a minute old; else the last good one.
 
 A bad or unreachable document never makes anything stricter: whatever held goes on holding, and is told.
+Where nothing ever held, as in a worker that started meanwhile, nobody is suspended and nothing expires early.
 """
 
 import logging
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Protocol, Self
 
 import boto3
@@ -14,13 +16,17 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pydantic import ValidationError
 
 from hookkeeper.domain.config import RuntimeConfig
-from hookkeeper.runtime_document import RuntimeDocument
+from hookkeeper.domain.health import AutoSuspend
+from hookkeeper.runtime_document import MAX_RETENTION_DAYS, RuntimeDocument
 
 MAX_AGE_SECONDS = 20.0
 POLL_SECONDS = 15
 """AppConfig's shortest interval between two polls of a session."""
 
 TIMEOUT_SECONDS = 2
+
+UNTOLD = RuntimeConfig(auto_suspend=AutoSuspend.OBSERVE, retention=timedelta(days=MAX_RETENTION_DAYS))
+"""Until a document was read: the defaults may be stricter than the one that could not be."""
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +69,7 @@ class AppConfigRuntime:
         self._on_fallback = on_fallback
         self._timer = timer
         self._token: str | None = None
-        self._config = RuntimeConfig()
+        self._config = UNTOLD
         self._good_until: float | None = None
 
     @classmethod

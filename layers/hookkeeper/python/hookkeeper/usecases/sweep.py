@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.domain.delivery import Owed, Parcel
 from hookkeeper.domain.health import Health
+from hookkeeper.domain.notice import NoticeStatus
 from hookkeeper.domain.recovery import RecoveryKind
 from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
@@ -53,6 +54,11 @@ class Swept:
 
     done: Counter[str] = field(default_factory=Counter)
     errors: list[Exception] = field(default_factory=list)
+    late: dict[str, timedelta] = field(default_factory=dict)
+    """By kind, how far past its moment the latest thing was that this run still found due."""
+
+    def found_late(self, kind: str, by: timedelta) -> None:
+        self.late[kind] = max(by, self.late.get(kind, by))
 
     @contextmanager
     def sparing_the_rest(self) -> Iterator[None]:
@@ -80,6 +86,8 @@ def sweep(*, now: datetime, config: RuntimeConfig, margins: Margins, ports: Swee
 
 def _owed_items(run: Round, swept: Swept) -> None:
     items = run.ports.ledger.due(run.now - GRACE, limit=OWED_AT_MOST)
+    for item in items:
+        swept.found_late("owed", run.now - item.due_at)
     for start in range(0, len(items), READ_AT_ONCE):
         with swept.sparing_the_rest():
             _move_chunk(run, items[start : start + READ_AT_ONCE], swept)
@@ -116,6 +124,7 @@ def _tend(run: Round, standing: Standing, swept: Swept) -> None:
     health = standing.health
     lock, check_at, wake_at = health.recovery, health.check_at, health.circuit.wake_at
     if lock.held and lock.lease_until is not None and run.now >= lock.lease_until:
+        swept.found_late("recovery", run.now - lock.lease_until)
         with swept.sparing_the_rest():
             swept.done[_go_on(run, standing, swept)] += 1
     active = standing.subscription.status is Status.ACTIVE
@@ -229,6 +238,8 @@ def _notices(run: Round, swept: Swept) -> None:
     """Those of one address go together, so that they can share a mail."""
     by_address = defaultdict[tuple[Scope, str], list[str]](list)
     for notice in run.ports.notices.stuck(run.now, limit=AT_MOST):
+        if notice.status is NoticeStatus.PENDING:  # one that waits for its address's next day is not late
+            swept.found_late("notice", run.now - notice.at)
         by_address[notice.key.scope, notice.owner_email.lower()].append(notice.id)
     for (scope, _), notice_ids in by_address.items():
         with swept.sparing_the_rest():
