@@ -62,6 +62,15 @@ def get(
     session.screen.show(found, lambda: _whole(found, session))
 
 
+@command(app, "retry")
+def retry(
+    session: Session, delivery_id: Annotated[str, typer.Argument(metavar="DELIVERY", help="Its id.")]
+) -> None:
+    """Send one more attempt at once, whatever its status; it counts for nothing in health."""
+    found = session.tenant_api.post(path("deliveries", delivery_id, "retry"))
+    session.done(found, f"one more attempt is on its way; see: hookkeeper deliveries get {delivery_id}")
+
+
 def _whole(found: dict[str, Any], session: Session) -> Group:
     now = session.now
     head = facts(

@@ -7,15 +7,20 @@ from hookkeeper import __version__
 
 from infra.cli import (
     config,
+    consents,
     deliveries,
     emit,
+    event_types,
     explain,
     keys,
     listen,
     local,
+    operations,
+    portal_sessions,
     recoveries,
     redrive,
     subscriptions,
+    tail,
     tenants,
 )
 from infra.cli.command import API, AWS, LOCAL, command
@@ -24,7 +29,8 @@ app = typer.Typer(
     name="hookkeeper",
     help="Sends webhooks, and loses none.\n\n"
     "Without --url and --key, commands speak to the local stack (hookkeeper up), as its operator.",
-    epilog="Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict, 5 partly done.",
+    epilog="Exit status: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict, 5 partly done. "
+    "Completion: hookkeeper --install-completion.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -64,8 +70,14 @@ for group, name in (
     (recoveries.app, "recoveries"),
     (tenants.app, "tenants"),
     (keys.app, "keys"),
+    (consents.app, "consents"),
+    (event_types.app, "event-types"),
+    (portal_sessions.app, "portal-sessions"),
 ):
     app.add_typer(group, name=name, rich_help_panel="Customers")
 
+command(app, "tail", shares=AWS, panel="Operations")(tail.tail)
+command(app, "at-risk", shares=API, panel="Operations")(operations.at_risk)
+command(app, "fuse", shares=API, panel="Operations")(operations.fuse)
 app.add_typer(config.app, name="config", rich_help_panel="Operations")
 command(app, "redrive", shares=AWS, panel="Operations")(redrive.redrive)

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 import httpx
 import typer
 from hookkeeper.domain.recovery import HOLDING
+from hookkeeper.domain.replay import Only
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from infra.cli.client import ApiError, path
-from infra.cli.command import FAILED, NOT_FOUND, PARTIAL, command
+from infra.cli.command import FAILED, NOT_FOUND, PARTIAL, Yes, command
 from infra.cli.session import Failure, Session
 from infra.cli.show import Rows, ago, at, due, facts, mark, moment, span, words
 
@@ -29,6 +30,9 @@ _PASSING = {
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 }
+
+
+Id = Annotated[str, typer.Argument(metavar="RECOVERY", help="rec_…")]
 
 
 @command(app, "list")
@@ -58,12 +62,68 @@ def list_all(
 
 
 @command(app, "get")
-def get(
-    session: Session, recovery_id: Annotated[str, typer.Argument(metavar="RECOVERY", help="rec_…")]
-) -> None:
+def get(session: Session, recovery_id: Id) -> None:
     """Show one recovery."""
     found = session.tenant_api.get(path("recoveries", recovery_id))
     session.screen.show(found, lambda: _whole(found, session))
+
+
+@command(app, "start")
+def start(
+    session: Session,
+    subscription_id: Annotated[str, typer.Argument(metavar="SUBSCRIPTION", help="sub_…")],
+    since: Annotated[str | None, typer.Option("--from", help="Archived at or after it, RFC 3339.")] = None,
+    until: Annotated[str | None, typer.Option("--to", help="Archived at or before it, RFC 3339.")] = None,
+    only: Annotated[
+        Only, typer.Option(help="owed; failed: attempted in vain; all: what succeeded, too.")
+    ] = Only.OWED,
+    event_types: Annotated[
+        list[str] | None, typer.Option("--type", "-t", help="A type, `type.*` or `*`. Repeatable.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="At most so many a second.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be sent.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Watch until it has ended.")] = False,
+    yes: Yes = False,
+) -> None:
+    """Replay a window of the archive to a subscription: counted first, then asked for.
+
+    With --wait it ends as `recoveries watch` does. 4: another recovery runs.
+    """
+    given = {"from": since, "to": until, "event_types": event_types, "rate": rate}
+    wanted: dict[str, Any] = {"only": str(only)}
+    wanted |= {name: value for name, value in given.items() if value is not None}
+    at_path = path("subscriptions", subscription_id, "recoveries")
+    if dry_run or not yes:
+        counted = session.tenant_api.post(at_path, {**wanted, "dry_run": True})
+        if dry_run:
+            session.screen.show(counted, lambda: _counted(counted, session))
+            return
+        session.confirm(f"Send {_how_many(counted)} to {subscription_id} again?", yes=yes)
+    recovery = session.tenant_api.post(at_path, wanted)
+    if wait:
+        watch(session, recovery["id"])
+        return
+    told = f"{recovery['id']} is on its way; see: hookkeeper recoveries watch {recovery['id']}"
+    session.done(recovery, told)
+
+
+@command(app, "cancel")
+def cancel(session: Session, recovery_id: Id, yes: Yes = False) -> None:
+    """End a recovery for good; what it had still to send stays owed, for the next one."""
+    session.confirm(f"Cancel {recovery_id}? What it had still to send stays owed.", yes=yes)
+    _steered(session, recovery_id, "cancel")
+
+
+@command(app, "pause")
+def pause(session: Session, recovery_id: Id) -> None:
+    """Stop a recovery where it is, within seconds."""
+    _steered(session, recovery_id, "pause")
+
+
+@command(app, "resume")
+def resume(session: Session, recovery_id: Id) -> None:
+    """Let a paused recovery go on from where it stopped."""
+    _steered(session, recovery_id, "resume")
 
 
 @command(app, "watch")
@@ -80,6 +140,29 @@ def watch_it(
             raise Failure(f"{recovery_id} has had no recovery", exit_code=NOT_FOUND)
         recovery_id = present
     watch(session, recovery_id)
+
+
+def _steered(session: Session, recovery_id: str, how: str) -> None:
+    recovery = session.tenant_api.post(path("recoveries", recovery_id, how))
+    session.screen.show(recovery, lambda: _whole(recovery, session))
+
+
+def _how_many(counted: dict[str, Any]) -> str:
+    """`12 events`, `at least 1000 events`."""
+    plural = "event" if counted["found"] == 1 else "events"
+    return f"{'' if counted['complete'] else 'at least '}{counted['found']} {plural}"
+
+
+def _counted(counted: dict[str, Any], session: Session) -> Table:
+    return facts(
+        {
+            "would be sent": Text(_how_many(counted), "bold"),
+            "which": f"{counted['only']}, of {', '.join(counted['event_types'])}",
+            "archived from": at(counted["from"], session.now),
+            "to": at(counted["to"], session.now),
+            "subscription": counted["subscription_id"],
+        }
+    )
 
 
 def newest(session: Session, subscription_id: str) -> str | None:
@@ -115,7 +198,7 @@ def watch(session: Session, recovery_id: str) -> None:
 
 
 def _states(session: Session, recovery_id: str) -> Iterator[dict[str, Any]]:
-    """The recovery after each change, up to the one that ends it."""
+    """The recovery after each change but of its eta, up to the one that ends it."""
     told: dict[str, Any] = {}
     unanswered = 0
     while True:
@@ -128,8 +211,8 @@ def _states(session: Session, recovery_id: str) -> Iterator[dict[str, Any]]:
             if final or unanswered > PATIENCE_POLLS:
                 raise
         else:
-            if recovery != told:
-                told = recovery
+            if {**recovery, "eta": None} != told:
+                told = {**recovery, "eta": None}
                 yield recovery
             if recovery["status"] not in HOLDING:
                 return

@@ -44,6 +44,9 @@ _MARKS: Mapping[str, tuple[str, str]] = {
     "cancelled": ("✕", "dim"),
     "probe_failed": ("✗", "red"),
     "stopped": ("✗", "red"),
+    "fuse open": ("✓", "green"),
+    "fuse full": ("!", "yellow"),
+    "fuse latched": ("✗", "red"),
 }
 
 _SPANS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from infra.cli.client import path
 from infra.cli.command import All, Most, Yes, command, json_object, pairs
-from infra.cli.recoveries import newest, wait_for_next, watch
-from infra.cli.session import Session
-from infra.cli.show import Rows, ago, at, due, facts, mark, words
+from infra.cli.recoveries import PATIENCE_POLLS, POLL_SECONDS, newest, wait_for_next, watch
+from infra.cli.session import Failure, Session
+from infra.cli.show import Rows, ago, at, due, facts, mark, moment, words
 
 app = typer.Typer(help="What endpoints ask for, and how they fare.", no_args_is_help=True)
 
@@ -33,6 +33,9 @@ def create(
     timeout_seconds: Annotated[int | None, typer.Option("--timeout", help="Seconds, 1 to 30.")] = None,
     headers: Annotated[list[str] | None, typer.Option("--header", help="name=value. Repeatable.")] = None,
     metadata: Annotated[list[str] | None, typer.Option(help="name=value. Repeatable.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Until it is verified and in force; 1 where that takes a minute.")
+    ] = False,
 ) -> None:
     """Subscribe an endpoint. Its secret is shown this once; the endpoint is sent a challenge to echo."""
     optional = {
@@ -55,6 +58,20 @@ def create(
         session.screen.note(Text("! ", "yellow") + words(warning))
     if not created["challenged"]:
         session.screen.note("no challenge went out: hookkeeper subscriptions verify " + created["id"])
+    if wait:
+        _wait_until_in_force(session, created["id"])
+
+
+def _wait_until_in_force(session: Session, subscription_id: str) -> None:
+    """Return when every event from now on is delivered. Raises Failure where that takes over a minute."""
+    for _ in range(PATIENCE_POLLS):
+        found = session.tenant_api.get(path("subscriptions", subscription_id))
+        first = found["first_active_at"]
+        if found["status"] == "active" and first and moment(first) <= session.now:
+            session.screen.note(Text("✓ ", "green") + words("active, and in force from now on"))
+            return
+        session.outside.pause(POLL_SECONDS)
+    raise Failure(f"{subscription_id} is {found['status']}; did the endpoint echo its challenge?")
 
 
 @command(app, "list")
@@ -200,6 +217,27 @@ def send_test(
     session.done(sent, f"a test event {sent['event_type']} is on its way")
 
 
+@command(app, "audit")
+def audit(session: Session, subscription_id: Id, most: Most = 20, everything: All = False) -> None:
+    """List who changed what, the newest first."""
+    found, more = session.tenant_api.pages(
+        path("subscriptions", subscription_id, "audit"), most=None if everything else most
+    )
+
+    def shown() -> Rows:
+        rows = Rows("when", "what", "who", "change", flexible=["what", "who", "change"])
+        for each in found:
+            rows.add(
+                ago(each["at"], session.now),
+                words(each["action"]),
+                words(each["actor"]),
+                words(_change(each)),
+            )
+        return rows
+
+    session.screen.show_all(found, shown, more=more, none="nothing was changed")
+
+
 # ── how they look ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -280,6 +318,13 @@ def _why(found: dict[str, Any], session: Session) -> Text | None:
         return None
     reason = f"{found['disabled_reason']} ({found['status_reason']}), "
     return words(reason, "red") + ago(found["disabled_at"], session.now)
+
+
+def _change(record: dict[str, Any]) -> str:
+    """`status: active → suspended; detail`."""
+    before, after = record["before"], record["after"]
+    parts = [f"{name}: {before.get(name, '')} → {after.get(name, '')}" for name in {**before, **after}]
+    return "; ".join([*parts, *filter(None, [record["detail"]])])
 
 
 def _named(pairs_: dict[str, str]) -> str:

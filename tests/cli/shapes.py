@@ -4,14 +4,21 @@ from datetime import timedelta
 from typing import Any
 
 from hookkeeper.api import (
+    AtRiskOut,
+    AuditOut,
+    ConsentOut,
     DeliveryOut,
+    EventTypeOut,
     ExplanationOut,
     FindingOut,
+    FuseOut,
     HealthOut,
     KeyCreated,
     KeyOut,
+    PortalSessionOut,
     RecoveryOut,
     ReenablingOut,
+    ReplayCountedOut,
     SecretOut,
     Shape,
     SubscriptionCreated,
@@ -19,9 +26,13 @@ from hookkeeper.api import (
     TenantOut,
     TestAccepted,
 )
+from hookkeeper.domain.consent import Consent
+from hookkeeper.domain.fuse import FuseRules, FuseState
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.recovery import RecoveryStatus
+from hookkeeper.domain.replay import Only
 from hookkeeper.domain.subscription import Subscription
+from hookkeeper.domain.tenancy import Mode
 
 from tests.builders import (
     HOUR,
@@ -35,6 +46,7 @@ from tests.builders import (
     a_tenant,
     an_api_key,
     an_attempt,
+    an_audit_record,
 )
 
 SECRET = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX"
@@ -121,3 +133,56 @@ def explanation(*, arrived: bool = True) -> dict[str, Any]:
             until=NOW + HOUR if arrived else None,
         )
     )
+
+
+def consent(present: Consent) -> dict[str, Any]:
+    return told(ConsentOut.of(present))
+
+
+def event_type(name: str = "invoice.paid", **changes: Any) -> dict[str, Any]:
+    given = {"description": "It was paid.", "json_schema": None, "example": None, "strict": False} | changes
+    return told(EventTypeOut(name=name, updated_at=NOW - HOUR, **given))
+
+
+def portal_session(url: str) -> dict[str, Any]:
+    return told(PortalSessionOut(url=url, expires_at=NOW + timedelta(minutes=5)))
+
+
+def at_risk() -> dict[str, Any]:
+    return told(
+        AtRiskOut(
+            tenant_id="acme",
+            mode=Mode.TEST,
+            subscription_id=a_subscription().id,
+            endpoint_url="https://hooks.acme.example/in",
+            consecutive_failures=24,
+            first_failure_at=NOW - 13 * HOUR,
+            last_status_code=502,
+            last_error="http_502",
+            limits=["retryable: 25 of 25, 13 h of 12 h"],
+        )
+    )
+
+
+def fuse(state: FuseState) -> dict[str, Any]:
+    return told(FuseOut.of(state, FuseRules(), now=NOW))
+
+
+def counted(found: int = 12, *, complete: bool = True) -> dict[str, Any]:
+    shape = ReplayCountedOut.model_validate(
+        {
+            "subscription_id": a_subscription().id,
+            "from": NOW - HOUR,
+            "to": NOW,
+            "only": Only.OWED,
+            "event_types": ["*"],
+            "found": found,
+            "complete": complete,
+        }
+    )
+    return shape.model_dump(mode="json", by_alias=True)
+
+
+def audit_record() -> dict[str, Any]:
+    before, after = {"status": "active"}, {"status": "suspended"}
+    return told(AuditOut.of(an_audit_record(1, before=before, after=after, detail="auto_suspend")))

@@ -1,5 +1,6 @@
 """Tenants, keys, subscriptions and deliveries: what is asked of the API, and what is shown of its answer."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -254,3 +255,37 @@ def test_colour_is_left_out_where_that_is_asked_for(bench: Bench) -> None:
     bench.environment |= {"FORCE_COLOR": "1", "NO_COLOR": "1"}
     bench.api.on("GET", "/v1/subscriptions", page(shapes.subscription()))
     assert "\x1b[3" not in bench.run("subscriptions", "list").out
+
+
+def test_a_new_subscription_may_be_waited_for_until_it_is_in_force(bench: Bench) -> None:
+    bench.api.on("POST", "/v1/subscriptions", shapes.subscription_created(), status=201)
+    pending = shapes.subscription(a_pending_subscription())
+    soon = shapes.subscription(a_subscription(first_active_at=NOW + timedelta(seconds=2)))
+    bench.api.on("GET", f"/v1/subscriptions/{a_pending_subscription().id}", pending, soon)
+    ran = bench.run("subscriptions", "create", "https://a.example", "-t", "*", "--owner", "a@b.c", "--wait")
+    assert ran.code == 0
+    assert "in force from now on" in ran.err
+    assert len(bench.waited) == 2
+
+
+def test_a_new_subscription_that_is_never_verified_is_not_waited_for_for_ever(bench: Bench) -> None:
+    bench.api.on("POST", "/v1/subscriptions", shapes.subscription_created(), status=201)
+    pending = shapes.subscription(a_pending_subscription())
+    bench.api.on("GET", f"/v1/subscriptions/{a_pending_subscription().id}", pending)
+    ran = bench.run("subscriptions", "create", "https://a.example", "-t", "*", "--owner", "a@b.c", "--wait")
+    assert ran.code == 1
+    assert "is pending" in ran.err
+
+
+def test_the_audit_says_who_changed_what(bench: Bench) -> None:
+    bench.api.on("GET", f"{AT}/audit", page(shapes.audit_record()))
+    out = bench.run("subscriptions", "audit", SUB).out
+    assert "status: active → suspended; auto_suspend" in out
+
+
+def test_one_more_attempt_is_asked_for(bench: Bench) -> None:
+    made = shapes.delivery()
+    bench.api.on("POST", f"/v1/deliveries/{made['id']}/retry", made, status=202)
+    ran = bench.run("deliveries", "retry", made["id"])
+    assert (ran.code, ran.out) == (0, "")
+    assert f"hookkeeper deliveries get {made['id']}" in ran.err

@@ -8,7 +8,7 @@ from hookkeeper.domain.recovery import RecoveryStatus
 
 from tests.builders import a_recovery, a_subscription
 from tests.cli.conftest import Bench
-from tests.cli.shapes import ended_recovery, page, recovery, reenabling
+from tests.cli.shapes import counted, ended_recovery, page, recovery, reenabling
 
 REC = a_recovery().id
 SUB = a_subscription().id
@@ -112,3 +112,56 @@ def test_recoveries_are_listed_and_shown(bench: Bench) -> None:
     shown = bench.run("recoveries", "get", REC).out
     assert "✓ completed" in shown
     assert "2 min" in shown
+
+
+def test_a_replay_is_counted_and_asked_for_before_it_is_sent(bench: Bench) -> None:
+    bench.api.on("POST", LIST, counted(12), recovery(), status=202)
+    bench.somebody_answers = True
+    ran = bench.run("recoveries", "start", SUB, "--only", "failed", "-t", "invoice.*", stdin="y\n")
+    assert ran.code == 0
+    assert f"Send 12 events to {SUB} again?" in ran.err
+    wanted = {"only": "failed", "event_types": ["invoice.*"]}
+    assert bench.api.bodies == [{**wanted, "dry_run": True}, wanted]
+
+
+def test_a_replay_that_is_not_wanted_or_cannot_be_asked_for_sends_nothing(bench: Bench) -> None:
+    bench.api.on("POST", LIST, counted(1000, complete=False))
+    assert bench.run("recoveries", "start", SUB).code == 2
+    bench.somebody_answers = True
+    ran = bench.run("recoveries", "start", SUB, stdin="n\n")
+    assert ran.code == 1
+    assert "at least 1000 events" in ran.err
+    assert all(body["dry_run"] for body in bench.api.bodies)
+
+
+def test_a_dry_run_counts_and_does_no_more(bench: Bench) -> None:
+    bench.api.on("POST", LIST, counted(1))
+    ran = bench.run("recoveries", "start", SUB, "--from", "2026-12-01T00:00:00Z", "--dry-run")
+    assert (ran.code, len(bench.api.bodies)) == (0, 1)
+    assert "would be sent  1 event\n" in ran.out
+    assert bench.api.bodies == [{"only": "owed", "from": "2026-12-01T00:00:00Z", "dry_run": True}]
+
+
+def test_a_replay_that_is_waited_for_ends_as_a_watch_does(bench: Bench) -> None:
+    bench.api.on("POST", LIST, recovery(), status=202)
+    bench.api.on("GET", AT, HALF, ended_recovery(found=10, sent=10, succeeded=9, failed=1))
+    assert bench.run("recoveries", "start", SUB, "--yes", "--wait").code == 5
+
+
+@pytest.mark.parametrize("how", ["pause", "resume", "cancel"])
+def test_a_recovery_is_steered(how: str, bench: Bench) -> None:
+    bench.api.on("POST", f"{AT}/{how}", HALF)
+    ran = bench.run("recoveries", how, REC, *(["--yes"] if how == "cancel" else []))
+    assert ran.code == 0
+    assert REC in ran.out
+
+
+def test_cancelling_is_asked_for(bench: Bench) -> None:
+    assert bench.run("recoveries", "cancel", REC).code == 2
+    assert not bench.api.requests
+
+
+def test_what_only_moves_its_eta_is_not_told_again(bench: Bench) -> None:
+    later = HALF | {"eta": "2026-12-01T13:00:00Z"}
+    bench.api.on("GET", AT, HALF, later, DONE)
+    assert len(bench.run("recoveries", "watch", REC, "--json").lines) == 2
