@@ -1,13 +1,5 @@
-"""The two layers and the handlers' code, bundled on this machine without Docker.
+"""The two layers and the handlers' code, bundled on this machine without Docker."""
 
-Everything ships with unchecked-hash bytecode: the zip keeps seconds only, so time-stamped bytecode would be
-stale in Lambda and every cold start would compile (PERFORMANCE: it doubles a cold start).
-"""
-
-import compileall
-import py_compile
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,15 +8,11 @@ import jsii
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra.bundle import FOR_LAMBDA, WHEELS, bundle
 from infra.config import StageConfig
 
 ROOT = Path(__file__).parent.parent
 RUNTIME = lambda_.Runtime.PYTHON_3_13
-
-_WHEELS = (
-    "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
-    "--python-version", "3.13", "--python-platform", "aarch64-manylinux_2_28",
-)  # fmt: skip
 
 
 class MissingSourceError(Exception):
@@ -66,7 +54,7 @@ def bundled(source: str) -> lambda_.AssetCode:
         # CDK hashes `command`, not the bundler: a changed flag must show there or the asset stays stale.
         bundling=cdk.BundlingOptions(
             image=RUNTIME.bundling_image,
-            command=[*_WHEELS, "unchecked-hash", sys.implementation.cache_tag],
+            command=[*WHEELS, *FOR_LAMBDA, "unchecked-hash", sys.implementation.cache_tag],
             local=_Bundler(path),
         ),
     )
@@ -81,25 +69,3 @@ class _Bundler:
         """True, because there is no second way."""
         bundle(self._source, Path(output_dir))
         return True
-
-
-def bundle(source: Path, output: Path) -> None:
-    """Fill `output` with the wheels that `source` requires, or else with its files, and compile it all."""
-    requirements = source / "requirements.txt"
-    if requirements.exists():
-        _install(requirements, output / "python")
-    else:
-        shutil.copytree(source, output, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    compileall.compile_dir(
-        output,
-        quiet=1,
-        stripdir=str(output),
-        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-    )
-
-
-def _install(requirements: Path, target: Path) -> None:
-    uv = Path(sys.executable).with_name("uv")
-    subprocess.run(
-        [uv, *_WHEELS, "--target", target, "--requirements", requirements], check=True, stdout=sys.stderr
-    )

@@ -88,7 +88,12 @@ def settings(model: type[Settings], url: str, **more: Any) -> Settings:
             return name.removesuffix("_table").title()
         if name.endswith("_queue_url"):
             return f"{url}/123456789012/{name.removesuffix('_queue_url')}"
-        return 300 if name == "margin_seconds" else name
+        match name:
+            case "margin_seconds":
+                return 300
+            case "dead_letter_queues":
+                return ("Events|https://sqs/dead|https://sqs/events",)
+        return name
 
     required = [name for name, field in model.model_fields.items() if field.is_required()]
     return model.model_validate({name: setting(name) for name in required} | more)
@@ -127,7 +132,7 @@ def subscribe(
     outage_from: datetime | None = None,
     **changes: Any,
 ) -> None:
-    """Active subscriptions with their secrets, made as the API makes them; one URL, filter and last success each."""
+    """Active subscriptions and their secrets, as the API makes them; each with its URL, filter, last success."""
     dynamodb = boto3.client("dynamodb")
     subscriptions = DynamoDBSubscriptions(
         dynamodb, subscriptions_table="Subscriptions", audit_table="Audit", notices_table="Notices"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.layers import MissingSourceError, bundle, bundled
+from infra.bundle import bundle
+from infra.layers import MissingSourceError, bundled
 
 UNCHECKED_HASH = (1).to_bytes(4, "little")
 """The flags of PEP 552: hash-based, and not checked against the source."""
