@@ -4,16 +4,21 @@ import ipaddress
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hookkeeper.domain.access import STANDARD
+from hookkeeper.runtime_document import faults_of
 
 ROUTING_CACHE_SECONDS = 10
 """How long a warm fan_out may believe an old route (SPEC §7)."""
 
 ARCHIVE_DAYS = 16
 """How long its bytes live: longer than any queue, dead-letter queue or recovery may still ask for them."""
+
+
+MOST_STATIC_IPS = 3
+"""One for each availability zone that the VPC spans."""
 
 
 OPERATORS_PLAN = "operators"
@@ -67,6 +72,15 @@ class StageConfig:
 
     stage: str
     sender: str
+    """The address that notices come from."""
+    sender_domain: str | None = None
+    """Its domain, if that is the identity that SES verifies; without it, the address is."""
+    hosted_zone_id: str | None = None
+    """Of the domain in Route 53, where the stack then puts the DKIM records itself."""
+    alarm_topic: str | None = None
+    """ARN of an SNS topic that is told of alarms; without it the stack has one of its own."""
+    static_ips: int = 0
+    """NAT gateways that deliver and contact go out by, so that customers know our addresses; 0 is none."""
     log_level: str = "INFO"
 
     authorizer: Size = Size(512, 10)
@@ -78,12 +92,16 @@ class StageConfig:
     recover: Size = Size(1024, 120)
     notify: Size = Size(512, 60)
     sweep: Size = Size(1024, 55)
+    validate_config: Size = Size(256, 10)
+    watch_audit: Size = Size(256, 30)
 
     events: Feed = Feed(100, 1, 100, 20)
     deliveries: Feed = Feed(25, 1, 20, 50)
     backfill: Feed = Feed(25, 1, 20, 10)
     notices: Feed = Feed(10, 0, 20, 2)
     contacts: Feed = Feed(5, 0, 20, 5)
+    account_concurrency: int = 1000
+    """What Lambda lets the account run at once; a new account has 10 until it asks for more."""
 
     least_margin_seconds: int = 300
     """No outage starts later than this before what began it (SPEC §9: at 30 s events are lost)."""
@@ -120,41 +138,44 @@ class StageConfig:
         path = self.fan_out.timeout_seconds + ROUTING_CACHE_SECONDS + self.deliver.timeout_seconds
         return max(self.least_margin_seconds, path)
 
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """Every event source's."""
+        return self.events, self.deliveries, self.backfill, self.notices, self.contacts
+
 
 def stage_config(context: Callable[[str], Any]) -> StageConfig:
     """The stage that the CDK context asks for. Raises StageRefusedError."""
     stage = context("stage") or "dev"
     if stage not in _STAGES:
         raise StageRefusedError(f"stage is {stage!r}; it must be one of {', '.join(_STAGES)}")
-    return _checked(_STAGES[stage](context))
+    return _within_the_account(_checked(_STAGES[stage](context)))
 
 
 def _dev(context: Callable[[str], Any]) -> StageConfig:
-    return StageConfig(
-        stage="dev",
-        sender=_sender(context),
-        log_level="DEBUG",
-        keep_data=False,
-        allowed_private_cidrs=_words(context("allowed_private_cidrs")),
-        allowed_hosts=_words(context("allowed_hosts")),
-        plans={STANDARD: DEFAULT_PLAN} | _plans(context("plans")),
-        domain_name=context("domain_name"),
-        certificate_arn=context("certificate_arn"),
-        firewall=_switch(context, "firewall"),
-    )
+    return replace(_on_aws("dev", context), log_level="DEBUG", keep_data=False)
 
 
 def _prod(context: Callable[[str], Any]) -> StageConfig:
+    return replace(_on_aws("prod", context), extra_ca_file=context("extra_ca_file"))
+
+
+def _on_aws(stage: str, context: Callable[[str], Any]) -> StageConfig:
     return StageConfig(
-        stage="prod",
+        stage=stage,
         sender=_sender(context),
-        allowed_private_cidrs=_words(context("allowed_private_cidrs")),
-        allowed_hosts=_words(context("allowed_hosts")),
-        extra_ca_file=context("extra_ca_file"),
+        sender_domain=context("sender_domain"),
+        hosted_zone_id=context("hosted_zone_id"),
+        alarm_topic=context("alarm_topic"),
+        static_ips=_number(context, "static_ips", 0),
+        account_concurrency=_number(context, "account_concurrency", 1000),
+        runtime_document=_document(context("runtime_document")),
         plans={STANDARD: DEFAULT_PLAN} | _plans(context("plans")),
         domain_name=context("domain_name"),
         certificate_arn=context("certificate_arn"),
         firewall=_switch(context, "firewall"),
+        allowed_private_cidrs=_words(context("allowed_private_cidrs")),
+        allowed_hosts=_words(context("allowed_hosts")),
     )
 
 
@@ -195,6 +216,14 @@ def _sender(context: Callable[[str], Any]) -> str:
     return str(sender)
 
 
+def _number(context: Callable[[str], Any], name: str, default: int) -> int:
+    value = context(name)
+    try:
+        return default if value is None else int(value)
+    except ValueError:
+        raise StageRefusedError(f"{name} is {value!r}; it must be a number") from None
+
+
 def _switch(context: Callable[[str], Any], name: str) -> bool:
     value = str(context(name) or "off").lower()
     if value not in ("on", "off", "true", "false"):
@@ -218,6 +247,38 @@ def _plans(value: Any) -> dict[str, Plan]:
     return plans
 
 
+def _document(value: Any) -> Mapping[str, Any]:
+    """The first runtime configuration: JSON, or the object that cdk.json holds."""
+    if not value:
+        return {}
+    text = value if isinstance(value, str) else json.dumps(value)
+    if faults := faults_of(text):
+        raise StageRefusedError("runtime_document: " + "; ".join(faults))
+    document: dict[str, Any] = json.loads(text)
+    return document
+
+
+def _within_the_account(config: StageConfig) -> StageConfig:
+    """Event sources that together take at most half of the account's concurrency: people call the API too.
+
+    Two each is the least that Lambda takes, so an account of ten has none to spare.
+    """
+    asked = sum(feed.max_concurrency for feed in config.feeds)
+    share = min(1.0, config.account_concurrency / 2 / asked)
+
+    def within(feed: Feed) -> Feed:
+        return replace(feed, max_concurrency=max(2, int(feed.max_concurrency * share)))
+
+    return replace(
+        config,
+        events=within(config.events),
+        deliveries=within(config.deliveries),
+        backfill=within(config.backfill),
+        notices=within(config.notices),
+        contacts=within(config.contacts),
+    )
+
+
 def _words(value: Any) -> tuple[str, ...]:
     return tuple(filter(None, (value or "").split(",")))
 
@@ -230,6 +291,14 @@ def _checked(config: StageConfig) -> StageConfig:
             "a production stage reaches public addresses only: "
             "remove allowed_private_cidrs, allowed_hosts and extra_ca_file from the context"
         )
+    if config.sender_domain and not config.sender.endswith(f"@{config.sender_domain}"):
+        raise StageRefusedError(
+            f"sender {config.sender} is no address of sender_domain {config.sender_domain}"
+        )
+    if config.hosted_zone_id and not config.sender_domain:
+        raise StageRefusedError("hosted_zone_id is for the records of a sender_domain, which is not given")
+    if not 0 <= config.static_ips <= MOST_STATIC_IPS:
+        raise StageRefusedError(f"static_ips is {config.static_ips}; it must be 0 to {MOST_STATIC_IPS}")
     if bool(config.domain_name) != bool(config.certificate_arn):
         raise StageRefusedError("domain_name and certificate_arn are given together, or neither is")
     for cidr in config.allowed_private_cidrs:
