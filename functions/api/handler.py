@@ -1,11 +1,10 @@
 """api: answers the HTTPS API of customers and operators."""
 
-import binascii
-import json
 import time
 from datetime import UTC, datetime
 from typing import Any
 
+import bodies
 import consents
 import deliveries
 import event_types
@@ -22,15 +21,12 @@ from delegation import delegated
 from description import describe
 from hookkeeper import __version__
 from hookkeeper.api import HealthzOut
-from hookkeeper.domain import json_text
 from hookkeeper.settings import ApiSettings
 from idempotency import idempotent
-from problems import code_of, problem, register, route_of
+from problems import RefusedError, code_of, register, route_of, told
 from wiring import reach_of
 
 import events
-
-MAX_BODY_BYTES = 4 * 1024 * 1024
 
 settings = ApiSettings.load()
 logger = Logger(service="api", level=settings.log_level)
@@ -38,16 +34,10 @@ metrics = Metrics(namespace="Hookkeeper", service="api")
 reach = reach_of(settings)
 
 
-def _strict_json(text: str) -> Any:
-    """A body as plain values, after it has been read strictly (duplicate keys, depth, NaN)."""
-    json_text.read(text)
-    return json.loads(text)
-
-
 app = APIGatewayRestResolver(
-    enable_validation=True, response_validation_error_http_code=500, json_body_deserializer=_strict_json
+    enable_validation=True, response_validation_error_http_code=500, json_body_deserializer=bodies.read
 )
-app.use(middlewares=[delegated, idempotent])
+app.use(middlewares=[delegated, bodies.bodiless, idempotent])
 for module in (
     subscriptions,
     events,
@@ -86,7 +76,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     call = _call(event)
     app.context["call"] = call
     try:
-        answer = _refusal(event, call) or app.resolve(event, context)
+        answer = _refusal(event, call) or app.resolve(bodies.as_json(event), context)
     finally:
         reach.tenants.leave()
     _tell(event, call, answer, latency_ms=round((time.monotonic() - began) * 1000))
@@ -105,27 +95,12 @@ def _call(event: dict[str, Any]) -> Call:
 
 
 def _refusal(event: dict[str, Any], call: Call) -> dict[str, Any] | None:
-    """What is refused before anything is parsed: bodies that are too large, compressed, or no text."""
+    """What is refused before anything is parsed."""
     try:
-        size = len(_bytes(event))
-    except ValueError:
-        refused = problem(422, "invalid_json", "the body is not UTF-8", request_id=call.request_id)
-        return _as_answer(refused)
-    if size > MAX_BODY_BYTES:
-        return _as_answer(problem(413, "too_large", "at most 4 MiB a body", request_id=call.request_id))
-    if call.headers.get("content-encoding", "identity") != "identity":
-        return _as_answer(problem(415, "compressed", "bodies come uncompressed", request_id=call.request_id))
+        bodies.check(event, call.headers)
+    except RefusedError as refused:
+        return _as_answer(told(refused, request_id=call.request_id))
     return None
-
-
-def _bytes(event: dict[str, Any]) -> bytes:
-    """The body as UTF-8. Raises ValueError where it is none."""
-    body: str = event.get("body") or ""
-    if not event.get("isBase64Encoded"):
-        return body.encode()
-    raw = binascii.a2b_base64(body)
-    raw.decode()
-    return raw
 
 
 def _as_answer(refused: Response[str]) -> dict[str, Any]:

@@ -29,6 +29,9 @@ from hookkeeper.domain.errors import (
 
 CONTENT_TYPE = "application/problem+json"
 
+MOST_ERRORS = 50
+"""Named in one answer: a body of 4 MiB has room for more than Lambda could send."""
+
 _CODES = {
     "missing": "missing",
     "extra_forbidden": "unknown_key",
@@ -144,7 +147,7 @@ class _Problems:
         return told(error, request_id=self._request_id)
 
     def invalid(self, error: RequestValidationError) -> Response[str]:
-        items = [_item(each) for each in error.errors()]
+        items = [_item(each) for each in error.errors()[:MOST_ERRORS]]
         code = items[0].code if len(items) == 1 else "invalid_request"
         detail = f"{items[0].pointer} {items[0].detail}".strip()
         return problem(422, code, detail, request_id=self._request_id, errors=items)

@@ -183,31 +183,6 @@ def test_our_own_host_is_refused(bench: Bench) -> None:
     assert (answer.status, answer.code) == (422, "own_host")
 
 
-T38 = [
-    ('{"event_type":["a"]}', None),
-    ("", None),
-    ("{", "invalid_json"),
-    ('{"a":1,"a":2}', "duplicate_key"),
-    ("[" * 10_000, "too_deep"),
-    ("[" * 10_000 + "]" * 10_000, "too_deep"),
-    ('{"timeout_seconds":NaN}', "invalid_json"),
-    ('{"description":"\\ud800"}', "invalid_text"),
-    ("[]", None),
-    ("null", None),
-    ('"text"', None),
-    ("7", None),
-]
-
-
-@pytest.mark.parametrize("path", ["/v1/subscriptions", "/v1/events", "/v1/subscriptions/sub_1/verify"])
-@pytest.mark.parametrize("raw,code", T38, ids=range(len(T38)))
-def test_t38_loose_json_is_422_and_never_500(bench: Bench, path: str, raw: str, code: str | None) -> None:
-    answer = bench.ask("POST", path, raw=raw)
-    assert answer.status == 422, answer.text
-    if code is not None:
-        assert answer.code == code
-
-
 @pytest.mark.parametrize(
     "change,code,pointer",
     [

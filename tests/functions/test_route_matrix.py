@@ -3,6 +3,7 @@
 A route that is new fails here until it is written down what it asks for.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -83,6 +84,47 @@ ROUTES: dict[str, tuple[Right | None, Any]] = {
     "DELETE /v1/consents/<application_id>": (OPERATE, None),
 }
 """What each route asks for, None where it is open, and a body that it takes."""
+
+NOT_JSON = {
+    "open": ("{", "invalid_json"),
+    "two": ("{} {}", "invalid_json"),
+    "trailing comma": ('{"a":1,}', "invalid_json"),
+    "comment": ("{}//", "invalid_json"),
+    "single quotes": ("{'a':1}", "invalid_json"),
+    "hexadecimal": ('{"a":0x1}', "invalid_json"),
+    "leading zero": ('{"a":01}', "invalid_json"),
+    "plus": ('{"a":+1}', "invalid_json"),
+    "undefined": ("undefined", "invalid_json"),
+    "NaN": ('{"a":NaN}', "invalid_json"),
+    "infinity": ('{"a":-Infinity}', "invalid_json"),
+    "raw line break": ('{"a":"\n"}', "invalid_json"),
+    "raw NUL": ('{"a":"\x00"}', "invalid_json"),
+    "byte order mark": ("\ufeff{}", "invalid_json"),
+    "no-break space": ("\u00a0{}", "invalid_json"),
+    "UTF-16": ("{\x00}\x00", "invalid_json"),
+    "a key twice": ('{"a":1,"a":2}', "duplicate_key"),
+    "a key twice, far in": ('{"a":[{"b":{"c":1,"\\u0063":2}}]}', "duplicate_key"),
+    "10,000 open lists": ("[" * 10_000, "too_deep"),
+    "10,000 lists": ("[" * 10_000 + "]" * 10_000, "too_deep"),
+    "33 objects": ('{"a":' * 33 + "1" + "}" * 33, "too_deep"),
+    "half a pair": ('{"a":"\\ud800"}', "invalid_text"),
+    "half a pair in a key": ('{"\\udfff":1}', "invalid_text"),
+}
+"""What no route reads, and what it is called (T38)."""
+
+NOT_ASKED_FOR = {
+    "list": "[]",
+    "text": '"text"',
+    "number": "7",
+    "truth": "true",
+    "5,000 digits": "9" * 5000,
+    "5,000 digits inside": '{"a":' + "9" * 5000 + "}",
+    "beyond any float": '{"a":1e999999}',
+    "a key that nobody knows": '{"__proto__":{}}',
+    "20,000 of them": "{" + ",".join(f'"k{n}":1' for n in range(20_000)) + "}",
+    "a long text": '{"a":"' + "x" * 100_000 + '"}',
+}
+"""JSON that no route has asked for: another shape, unknown keys."""
 
 CLOSED_TO_APPLICATIONS = {"POST /v1/events", "GET /v1/events/<event_id>", "POST /v1/portal-sessions"}
 OF_A_TENANT = [route for route, (right, _) in ROUTES.items() if right in TENANT_RIGHTS]
@@ -223,3 +265,82 @@ def test_an_operator_who_names_no_tenant_reaches_no_tenant(bench: Bench, route: 
 def test_clients_touch_the_items_of_the_key_s_own_tenant_and_mode_alone(bench: Bench, route: str) -> None:
     asked(bench, route, OWN, headers={"hookkeeper-tenant": "beta", "hookkeeper-mode": "test"})
     assert set(bench.tenants.entered) <= {a_scope()}
+
+
+CHANGING = [route for route, (right, _) in ROUTES.items() if right and not route.startswith("GET ")]
+
+
+def kept(bench: Bench) -> str:
+    """All that the world holds; ids that were made and thrown away are nothing."""
+    return repr({name: held for name, held in vars(bench.world).items() if name != "ids_made"})
+
+
+def sent(bench: Bench, route: str, raw: str, **headers: str) -> Answer:
+    """The body as it stands, by whoever may call the route."""
+    method, pattern = route.split(" ")
+    path = re.sub(r"<(\w+)>", lambda found: OWN[found[1]], pattern)
+    if ROUTES[route][0] is OPERATE:
+        return bench.as_operator(method, path, raw=raw, headers={"if-match": "*"} | NAMED | headers)
+    return bench.ask(method, path, raw=raw, headers={"if-match": "*"} | headers)
+
+
+@pytest.mark.parametrize("route", CHANGING)
+def test_t38_what_is_no_json_is_422_on_every_route_and_says_why(bench: Bench, route: str) -> None:
+    before = kept(bench)
+    answers = {name: sent(bench, route, raw) for name, (raw, _) in NOT_JSON.items()}
+    assert {name: (a.status, a.code) for name, a in answers.items()} == {
+        name: (422, code) for name, (_, code) in NOT_JSON.items()
+    }
+    assert kept(bench) == before
+
+
+@pytest.mark.parametrize("route", CHANGING)
+def test_t38_json_that_nobody_asked_for_is_422_on_every_route(bench: Bench, route: str) -> None:
+    before = kept(bench)
+    answers = {name: sent(bench, route, raw) for name, raw in NOT_ASKED_FOR.items()}
+    assert {name: answer.status for name, answer in answers.items()} == dict.fromkeys(NOT_ASKED_FOR, 422)
+    assert all(1 <= len(answer.body["errors"]) <= 50 for answer in answers.values())
+    assert kept(bench) == before
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/xml",
+        "application/vnd.api+json",
+        "application/json; charset=latin-1",
+        "application/json; charset=utf-16",
+        'application/json; a=b; Charset="utf-7"',
+        "*/*",
+        "nonsense",
+    ],
+)
+@pytest.mark.parametrize("route", [route for route in CHANGING if ROUTES[route][1] is not None])
+def test_t38_a_body_of_another_kind_is_415_on_every_route(bench: Bench, route: str, media_type: str) -> None:
+    before = kept(bench)
+    answer = sent(bench, route, json.dumps(ROUTES[route][1]), **{"content-type": media_type})
+    assert (answer.status, answer.code) == (415, "unsupported_media_type")
+    assert kept(bench) == before
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "application/json",
+        "APPLICATION/JSON",
+        "application/json;charset=UTF-8",
+        'application/json; charset="utf-8"',
+    ],
+)
+def test_json_is_json_however_its_type_is_spelt(bench: Bench, media_type: str) -> None:
+    for route in ("POST /v1/subscriptions", "POST /v1/events"):
+        answer = sent(bench, route, json.dumps(ROUTES[route][1]), **{"content-type": media_type})
+        assert answer.status in (201, 202), answer.text
+
+
+@pytest.mark.parametrize("raw", ["", " \n", "{}", "null"])
+def test_a_route_that_takes_no_body_takes_one_that_says_nothing(bench: Bench, raw: str) -> None:
+    assert sent(bench, "POST /v1/recoveries/<recovery_id>/resume", raw).status == 200
