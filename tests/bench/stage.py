@@ -132,7 +132,7 @@ def subscribe(
     outage_from: datetime | None = None,
     **changes: Any,
 ) -> None:
-    """Active subscriptions and their secrets, as the API makes them; each with its URL, filter, last success."""
+    """Active subscriptions and their secrets, as the API makes them, each with its URL and filter."""
     dynamodb = boto3.client("dynamodb")
     subscriptions = DynamoDBSubscriptions(
         dynamodb, subscriptions_table="Subscriptions", audit_table="Audit", notices_table="Notices"
