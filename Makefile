@@ -12,7 +12,7 @@ GROUPS := --group cli --group infra --group local --group dev --group browser
 LINT := ruff check && ruff format --check && mypy && MYPYPATH=functions/console mypy functions/console/*.py && cdk synth --quiet --no-notices -c stage=prod -c sender=webhooks@example.com
 READY := .venv/.ready
 
-.PHONY: demo up down test check campaign bench deploy lock setup
+.PHONY: demo up down test check campaign soak bench deploy lock setup
 
 demo: setup  ## the whole story on the embedded AWS, ending with a table: lost 0, duplicates 0
 	python -m infra.local demo
@@ -34,6 +34,9 @@ check: setup  ## ruff, mypy, cdk synth with cdk-nag, and the tests that need not
 
 campaign: setup  ## every call of every function is killed, throttled, and loses its answer; prints the table
 	python -m tests.campaign
+
+soak: setup  ## load on an embedded AWS of its own while endpoints fail and functions are killed; SOAK_SECONDS=240
+	python -m tests.soak
 
 bench: setup  ## measures; each bench prints one JSON line with its ratio and goal
 	python -m tests.bench.fairness
