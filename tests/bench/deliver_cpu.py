@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 from hookkeeper.adapters.tls_context import tls_context
 from hookkeeper.domain.tenancy import SubscriptionKey
 
@@ -63,7 +64,8 @@ class Bench:
         tls = tls_context(extra_ca_file=str(self.certificate))
         httpx_loop, small = BareHttpx(tls), BareSmall(tls)
         by_id = {key.subscription_id: url for key, url in zip(self.keys, self.urls, strict=True)}
-        usual = Conventional(tls, urls=by_id, log=io.StringIO())
+        client = httpx.Client(verify=tls, trust_env=False)
+        usual = Conventional(client, urls=by_id, log=io.StringIO())
         headers, body = {f"header-{n}": "x" * 30 for n in range(9)}, stage.a_body(1)
         try:
             return medians(
@@ -78,7 +80,7 @@ class Bench:
         finally:
             httpx_loop.close()
             small.close()
-            usual.close()
+            client.close()
 
 
 def main() -> None:

@@ -53,6 +53,11 @@ class Tables:
         self.writes = Counter[tuple[str, str]]()
         """By table and sort key: `("Subscriptions", "health")`."""
 
+    def stored_bytes(self, *tables: str) -> int:
+        return sum(
+            _size(item) for table in tables for items in self.items[table].values() for item in items.values()
+        )
+
     # ── operations ───────────────────────────────────────────────────────────────────────────────
 
     def get_item(self, asked: Any) -> Any:
