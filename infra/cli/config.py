@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from hookkeeper.domain import json_text
@@ -11,11 +11,15 @@ from rich.text import Text
 from infra.cli import runtime_config
 from infra.cli.command import AWS, Yes, command, json_object
 from infra.cli.runtime_config import ConfigProfile
-from infra.cli.session import Session, UsageError
-from infra.cli.show import words
+from infra.cli.session import Deployment, Session, UsageError
+from infra.cli.show import Rows, words
+
+if TYPE_CHECKING:
+    from hookkeeper.usecases.preview import WouldSuspend
 
 app = typer.Typer(help="The runtime configuration: thresholds, retries, pace.", no_args_is_help=True)
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and whom it would suspend.")]
 Given = Annotated[str, typer.Argument(metavar="DOCUMENT", help="@file, - for stdin, or the JSON itself.")]
 _NOTHING = object()
 
@@ -36,8 +40,16 @@ def diff(session: Session, given: Given) -> None:
     session.screen.show_all(changes, lambda: _shown(changes), none="no difference")
 
 
+@command(app, "preview", shares=AWS)
+def preview(session: Session, given: Given) -> None:
+    """List whom the document would suspend at once, as their health stands."""
+    wanted = _checked(given)
+    present, _ = runtime_config.read(_appconfig(session), _profile(session))
+    _show_preview(session, wanted, present)
+
+
 @command(app, "set", shares=AWS)
-def replace(session: Session, given: Given, yes: Yes = False) -> None:
+def replace(session: Session, given: Given, yes: Yes = False, dry_run: DryRun = False) -> None:
     """Replace the document: checked, shown against the present one, asked for, deployed at once.
 
     4: somebody else has changed it meanwhile.
@@ -46,6 +58,10 @@ def replace(session: Session, given: Given, yes: Yes = False) -> None:
     appconfig, profile = _appconfig(session), _profile(session)
     present, version = runtime_config.read(appconfig, profile)
     changes = list(_changes(present, wanted))
+    if dry_run:
+        session.screen.err.print(_shown(changes))
+        _show_preview(session, wanted, present)
+        return
     if not changes:
         session.done({"version": version, "changes": []}, "no difference; nothing to do")
         return
@@ -67,19 +83,70 @@ def _profile(session: Session) -> ConfigProfile:
 
 def _checked(given: str) -> dict[str, Any]:
     """The document, if the functions would take it. Raises UsageError with every fault."""
-    from hookkeeper.runtime_document import RuntimeDocument
-    from pydantic import ValidationError
+    from hookkeeper.runtime_document import faults_of
 
-    document: dict[str, Any] = json.loads(json_text.write(json_object(given)))
-    try:
-        RuntimeDocument.model_validate(document)
-    except ValidationError as error:
-        faults = [
-            "/" + "/".join(map(str, each["loc"])) + f" {each['msg']}"
-            for each in error.errors(include_url=False, include_context=False)
-        ]
-        raise UsageError("the functions would refuse it: " + "; ".join(faults)) from None
+    text = json_text.write(json_object(given))
+    if faults := faults_of(text):
+        raise UsageError("the functions would refuse it: " + "; ".join(faults))
+    document: dict[str, Any] = json.loads(text)
     return document
+
+
+def _show_preview(session: Session, wanted: dict[str, Any], present: dict[str, Any]) -> None:
+    """Read with the operator's own rights on the tables, since it is over all tenants."""
+    from hookkeeper.usecases.suspend import describe
+
+    found = [
+        {
+            "tenant_id": each.standing.subscription.scope.tenant_id,
+            "mode": str(each.standing.subscription.scope.mode),
+            "subscription_id": each.standing.subscription.id,
+            "endpoint_url": each.standing.subscription.endpoint_url,
+            "policy": each.policy,
+            "crossed": describe(each.gate),
+            "already": each.already,
+        }
+        for each in _would_suspend(session.deployment, wanted, present)
+    ]
+
+    def shown() -> Rows:
+        columns = ("tenant", "subscription", "endpoint", "policy", "crossed", "")
+        rows = Rows(*columns, flexible=["endpoint"])
+        for each in found:
+            test = " test" if each["mode"] == "test" else ""
+            rows.add(
+                words(f"{each['tenant_id']}{test}"),
+                each["subscription_id"],
+                words(each["endpoint_url"]),
+                words(each["policy"]),
+                each["crossed"],
+                "already so" if each["already"] else "",
+            )
+        return rows
+
+    session.screen.show_all(found, shown, none="it would suspend nobody")
+
+
+def _would_suspend(
+    deployment: Deployment, wanted: dict[str, Any], present: dict[str, Any]
+) -> "Iterator[WouldSuspend]":
+    from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
+    from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
+    from hookkeeper.runtime_document import RuntimeDocument
+    from hookkeeper.usecases.preview import preview
+
+    dynamodb = deployment.client("dynamodb")
+    return preview(
+        RuntimeDocument.model_validate(wanted).config(),
+        present=RuntimeDocument.model_validate(present).config(),
+        access=DynamoDBAccess(dynamodb, access_table=deployment.output("TableAccess")),
+        subscriptions=DynamoDBSubscriptions(
+            dynamodb,
+            subscriptions_table=deployment.output("TableSubscriptions"),
+            audit_table=deployment.output("TableAudit"),
+            notices_table=deployment.output("TableNotices"),
+        ),
+    )
 
 
 def _changes(before: Any, after: Any, pointer: str = "") -> Iterator[dict[str, Any]]:

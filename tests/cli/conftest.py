@@ -129,6 +129,7 @@ class Bench:
             "AppConfigProfile": "pro1",
             "QueueEvents": "queue:events",
             "QueueDeliveries": "queue:deliveries",
+            **{f"Table{name}": name for name in ("Access", "Subscriptions", "Audit", "Notices")},
             "DlqEvents": "dead:events",
             "DlqDeliveries": "dead:deliveries",
             "DlqIngest": "dead:ingest",

@@ -3,12 +3,21 @@
 import io
 import json
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
+from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
+from hookkeeper.domain.health import Streak
+from hookkeeper.domain.outcome import Outcome
 
+from tests.builders import NOW, a_health, a_profile, a_subscription, a_tenant, an_audit_record
 from tests.cli.conftest import Bench
+from tests.contracts.conftest import Aws, aws
+
+__all__ = ["aws"]
 
 PRESENT = {"pace": {"start_per_second": 5}, "retention_days": 7}
 WANTED = {"pace": {"start_per_second": 10}, "auto_suspend": "observe"}
@@ -146,3 +155,58 @@ def test_a_deployment_that_is_rolled_back_is_a_failure(appconfig: AppConfig, ben
     ran = bench.run("config", "set", json.dumps(WANTED), "--yes")
     assert ran.code == 1
     assert "ROLLED_BACK" in ran.err
+
+
+# ── whom it would suspend ────────────────────────────────────────────────────────────────────────
+
+TIGHT = {"presets": {"graded": {"limits": {"retryable": {"count": 5, "age_seconds": 3600}}}}}
+
+
+@pytest.fixture
+def failing(aws: Aws, appconfig: AppConfig, bench: Bench) -> AppConfig:
+    """A tenant with a subscription that has failed six times in two hours, in DynamoDB."""
+    dynamodb = aws.client("dynamodb")
+    for table in ("Access", "Subscriptions", "Audit", "Notices"):
+        aws.table(table)
+    DynamoDBAccess(dynamodb, access_table="Access").create_tenant(a_tenant())
+    began = NOW - timedelta(hours=2)
+    health = a_health(
+        streaks={Outcome.RETRYABLE: Streak(6, began)},
+        consecutive_failures=6,
+        first_failure_at=began,
+        last_attempt_at=NOW,
+    )
+    DynamoDBSubscriptions(
+        dynamodb, subscriptions_table="Subscriptions", audit_table="Audit", notices_table="Notices"
+    ).create(a_subscription(), a_profile(), health, an_audit_record())
+    bench.aws["dynamodb"] = dynamodb
+    return appconfig
+
+
+@pytest.mark.parametrize("arguments", [("preview",), ("set", "--dry-run")], ids=" ".join)
+def test_whom_a_document_would_suspend_is_listed_and_nothing_is_written(
+    failing: AppConfig, bench: Bench, arguments: tuple[str, ...]
+) -> None:
+    ran = bench.run("config", *arguments, json.dumps(TIGHT), "--json")
+    assert ran.code == 0
+    assert ran.lines == [
+        {
+            "tenant_id": "acme",
+            "mode": "live",
+            "subscription_id": a_subscription().id,
+            "endpoint_url": a_subscription().endpoint_url,
+            "policy": "graded",
+            "crossed": "retryable: 6 of 5, 2 h of 1 h",
+            "already": False,
+        }
+    ]
+    assert (len(failing.versions), failing.deployed) == (1, [])
+    assert a_subscription().endpoint_url in bench.run("config", *arguments, json.dumps(TIGHT)).out
+
+
+def test_a_document_that_would_suspend_nobody_says_so(failing: AppConfig, bench: Bench) -> None:
+    ran = bench.run("config", "set", "--dry-run", json.dumps(WANTED))
+    assert (ran.code, ran.out) == (0, "")
+    assert "it would suspend nobody" in ran.err
+    assert "~ /pace/start_per_second  5 → 10" in ran.err
+    assert not failing.deployed
