@@ -35,9 +35,9 @@ _LATE_SECONDS = 900
 _NOTICE_SECONDS = 3600
 """Two minutes are meant; SES's throttling and a gathered mail take some more."""
 
-_LEAST_CHALLENGES = 5
-_LEAST_ECHOED_PERCENT = 50
-"""Of an hour's challenges, where there were enough to speak of a share."""
+_LEAST_ECHOED = 0.5
+_HOURS_OF_CHALLENGES = 3
+"""The share of an hour's challenges that must come back. One customer who tries and tries is no alarm."""
 
 _TOLD = ("sent", "gathered", "capped", "deferred")
 _OUTCOMES = ("success", "retryable", "permanent", "fatal")
@@ -178,10 +178,11 @@ class Monitoring(Construct):
         """What keeps us from our customers and them from us."""
         self._alarm(
             "VerificationDrop",
-            _echoed_percent(),
-            below=_LEAST_ECHOED_PERCENT,
+            _own("ChallengesEchoed", "contact", statistic="Average", period=_HOUR),
+            below=_LEAST_ECHOED,
+            periods=_HOURS_OF_CHALLENGES,
             silence_is_well=True,
-            says=f"Of an hour's challenges (at least {_LEAST_CHALLENGES}) under {_LEAST_ECHOED_PERCENT} % "
+            says=f"In each of {_HOURS_OF_CHALLENGES} hours less than {_LEAST_ECHOED:.0%} of the challenges "
             "came back: new subscriptions do not become active.",
             runbook="verification-drop",
         )
@@ -310,6 +311,7 @@ class Monitoring(Construct):
                 [
                     _own("Challenges", "contact"),
                     _own("ChallengesEchoed", "contact"),
+                    _own("ChallengesEchoed", "contact", statistic="Average", label="completion rate"),
                     _own("VerificationsExpired", "sweep"),
                     _own("TimeToActive", "contact", statistic="p50", label="pending to active p50 (s)"),
                 ],
@@ -433,18 +435,6 @@ def _family(name: str, kinds: Sequence[str], service: str) -> list[cloudwatch.Me
 def _of_lambda(name: str) -> cloudwatch.Metric:
     """A metric of all the account's functions together: they share its concurrency."""
     return cloudwatch.Metric(namespace="AWS/Lambda", metric_name=name, statistic="Sum", period=_FIVE_MINUTES)
-
-
-def _echoed_percent() -> cloudwatch.MathExpression:
-    return cloudwatch.MathExpression(
-        expression=f"IF(asked >= {_LEAST_CHALLENGES}, 100 * echoed / asked, 100)",
-        using_metrics={
-            "asked": _own("Challenges", "contact", period=_HOUR),
-            "echoed": _own("ChallengesEchoed", "contact", period=_HOUR),
-        },
-        period=_HOUR,
-        label="challenges that came back, in per cent",
-    )
 
 
 def _units(kind: str, name: str, table: Table) -> cloudwatch.Metric:

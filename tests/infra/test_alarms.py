@@ -41,7 +41,7 @@ BY_US = {
     "RecoveryStalled": {("sweep", "RecoveryLateness")},
     "AuditChanged": {("watch_audit", "AuditRecordsChanged")},
     "ConfigBad": {("sweep", "ConfigFellBack")},
-    "VerificationDrop": {("contact", "Challenges"), ("contact", "ChallengesEchoed")},
+    "VerificationDrop": {("contact", "ChallengesEchoed")},
     "NoticesFailed": {("notify", "NoticesFailed")},
     "MailsCameBack": {("notify", "MailsCameBack")},
     "NoticesPending": {("sweep", "NoticeAge")},
