@@ -54,4 +54,6 @@ def list_all(
 def read(delivery_id: str) -> DeliveryOut:
     """One delivery, with its last ten attempts."""
     call, scope = in_tenant(router, Right.DELIVERIES_READ)
-    return DeliveryOut.of(get_delivery(scope, delivery_id, ledger=call.reach.ledger))
+    reach = call.reach
+    found = get_delivery(scope, delivery_id, subscriptions=reach.subscriptions, ledger=reach.ledger)
+    return DeliveryOut.of(found)

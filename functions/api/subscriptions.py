@@ -43,6 +43,7 @@ from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases import transition
 from hookkeeper.usecases.ask_test import ask_test
+from hookkeeper.usecases.deliveries import still_owed
 from hookkeeper.usecases.edit_subscription import Changes, edit_subscription, set_maintenance
 from hookkeeper.usecases.explain import explain
 from hookkeeper.usecases.guarded_edit import editable
@@ -171,7 +172,7 @@ def read(subscription_id: str) -> Response[SubscriptionOut]:
     standing = call.reach.subscriptions.standing(subscription_key(scope, subscription_id))
     if standing is None:
         raise NotFoundError("subscription", subscription_id)
-    owed = len(call.reach.ledger.owed(standing.subscription.key, limit=MOST_OWED + 1))
+    owed = len(still_owed(standing.subscription, limit=MOST_OWED + 1, ledger=call.reach.ledger))
     return _answer(standing.subscription, _told(call, standing, owed=owed))
 
 

@@ -63,7 +63,9 @@ def list_all(subscription_id: str) -> Response[str]:
 @router.get("/console/deliveries/<delivery_id>")
 def read(delivery_id: str) -> Response[str]:
     visit, scope = in_tenant(router, Right.DELIVERIES_READ)
-    delivery = get_delivery(scope, delivery_id, ledger=visit.reach.ledger)
+    delivery = get_delivery(
+        scope, delivery_id, subscriptions=visit.reach.subscriptions, ledger=visit.reach.ledger
+    )
     standing = existing(visit, scope, delivery.key.subscription.subscription_id)
     return page(
         visit,
@@ -98,7 +100,9 @@ def resend(delivery_id: str) -> Response[str]:
 def body(delivery_id: str) -> Response[str]:
     """The event as it is sent: a part of the page where its script asks, else plain text."""
     visit, scope = in_tenant(router, Right.DELIVERIES_READ)
-    delivery = get_delivery(scope, delivery_id, ledger=visit.reach.ledger)
+    delivery = get_delivery(
+        scope, delivery_id, subscriptions=visit.reach.subscriptions, ledger=visit.reach.ledger
+    )
     try:
         text = visit.reach.event_bodies.body(scope, delivery.pointer).decode()
     except NotFoundError:
@@ -110,7 +114,9 @@ def body(delivery_id: str) -> Response[str]:
 def excerpt(delivery_id: str, number: str) -> Response[str]:
     """What an endpoint answered, as plain text: whatever it holds, no browser runs it."""
     visit, scope = in_tenant(router, Right.DELIVERIES_READ)
-    delivery = get_delivery(scope, delivery_id, ledger=visit.reach.ledger)
+    delivery = get_delivery(
+        scope, delivery_id, subscriptions=visit.reach.subscriptions, ledger=visit.reach.ledger
+    )
     for attempt in delivery.attempts:
         if str(attempt.n) == number:
             return plain(attempt.excerpt)

@@ -13,6 +13,7 @@ from hookkeeper.domain.recovery import HOLDING, Recovery, RecoveryStatus
 from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Standing
+from hookkeeper.usecases.deliveries import still_owed
 from visit import Visit
 from words import GateTold, gates
 
@@ -112,10 +113,12 @@ def _waiting(visit: Visit, standing: Standing, config: RuntimeConfig) -> Waiting
     tell which events are its own, so they are not counted.
     """
     subscription, outage_from = standing.subscription, standing.health.outage_from
+    if subscription.first_active_at is None:  # consent was withdrawn: nothing is owed
+        return Waiting(count=0, more=False, until=None)
     since = subscription.disabled_at if subscription.status is Status.SUSPENDED else None
     owed = [
         each
-        for each in visit.reach.ledger.owed(subscription.key, limit=MOST_COUNTED + 1)
+        for each in still_owed(subscription, limit=MOST_COUNTED + 1, ledger=visit.reach.ledger)
         if since is None or each.archived_at <= since
     ]
     count = len(owed)

@@ -11,8 +11,9 @@ from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.errors import InvalidInputError, NotAllowedError, NotFoundError
 from hookkeeper.domain.notice import NoticeKind
 from hookkeeper.domain.subscription import DisabledReason, Status
-from hookkeeper.domain.tenancy import SubscriptionKey
+from hookkeeper.domain.tenancy import DeliveryKey, SubscriptionKey
 from hookkeeper.usecases.consent import grant, withdraw
+from hookkeeper.usecases.deliveries import OWED, get_delivery, list_deliveries, still_owed
 from hookkeeper.usecases.reenable import reenable
 
 from tests.builders import (
@@ -26,7 +27,15 @@ from tests.builders import (
     a_subscription,
     a_suspended_subscription,
 )
-from tests.fakes import FakeConsents, FakeIds, FakeSubscriptions, FakeWorkflow, World
+from tests.fakes import (
+    FakeArchive,
+    FakeConsents,
+    FakeIds,
+    FakeLedger,
+    FakeSubscriptions,
+    FakeWorkflow,
+    World,
+)
 from tests.model.product import DOWN, WELL, Product
 
 APP = "erp"
@@ -222,3 +231,66 @@ def test_a_later_grant_hands_over_nothing_from_before_it() -> None:
     product.run(HOUR)
     assert set(+product.endpoint(key).accepted) == {fresh.id}
     assert product.world.owed == {}
+
+
+def told_as_owed(product: Product, key: SubscriptionKey) -> list[str]:
+    """Ids of what anyone is shown as owed, by count and by each list."""
+    world, subscription = product.world, product.present(key)
+    counted = still_owed(subscription, limit=100, ledger=FakeLedger(world))
+    lists = [
+        list_deliveries(
+            key,
+            status=status,
+            since=DAY_AGO,
+            limit=100,
+            subscriptions=FakeSubscriptions(world),
+            ledger=FakeLedger(world),
+            archive=FakeArchive(world),
+        ).deliveries
+        for status in (None, *sorted(OWED))
+    ]
+    shown = [each.key.event_id for listed in lists for each in listed if each.status in OWED]
+    return sorted({item.key.event_id for item in counted} | set(shown))
+
+
+def test_nothing_is_shown_as_owed_from_the_withdrawal_on_though_its_items_are_there_yet() -> None:
+    product, key = a_product()
+    product.endpoint(key).answer = lambda _: DOWN
+    events = [product.emit().id for _ in range(3)]
+    product.run(20 * timedelta(seconds=1))
+    assert told_as_owed(product, key) == sorted(events)
+    taken_back(product.world, now=product.now)
+    assert product.world.owed, "nobody has come by yet to discard them"
+    assert told_as_owed(product, key) == []
+    delivery_id = DeliveryKey(key, events[0]).delivery_id
+    seen = get_delivery(
+        key.scope,
+        delivery_id,
+        subscriptions=FakeSubscriptions(product.world),
+        ledger=FakeLedger(product.world),
+    )
+    assert (seen.status, seen.next_attempt_at) == (DeliveryStatus.DISCARDED, None)
+    (held,) = [item for item in product.world.owed.values() if item.status is DeliveryStatus.HELD]
+    product.run(HOUR)
+    assert list(product.world.owed.values()) == [held], "the sweep comes by when it is due"
+    product.world.now = held.due_at
+    product.run(MINUTE)
+    assert product.world.owed == {}
+    assert {each.status for each in product.world.deliveries.values()} == {DeliveryStatus.DISCARDED}
+
+
+def test_a_later_grant_brings_back_no_count_of_what_was_owed_before() -> None:
+    product, key = a_product()
+    product.endpoint(key).answer = lambda _: DOWN
+    for _ in range(3):
+        product.emit()
+    product.run(20 * timedelta(seconds=1))
+    taken_back(product.world, now=product.now)
+    given(product.world, now=product.now)
+    product.endpoint(key).answer = lambda _: WELL
+    before = dict(product.world.owed)
+    product.reenable(key)
+    product.run(MINUTE)
+    assert product.present(key).status is Status.ACTIVE
+    product.world.owed |= before
+    assert told_as_owed(product, key) == []

@@ -8,6 +8,7 @@ import pytest
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus
 from hookkeeper.domain.errors import NotFoundError
 from hookkeeper.domain.recovery import Cursor
+from hookkeeper.domain.tenancy import Scope
 from hookkeeper.usecases.deliveries import (
     MOST_EXAMINED,
     DeliveryPage,
@@ -141,15 +142,20 @@ def test_nothing_is_listed_of_a_subscription_that_is_not_there() -> None:
 )
 def test_what_cannot_be_an_id_is_not_found(delivery_id: str) -> None:
     with pytest.raises(NotFoundError):
-        get_delivery(a_scope(), delivery_id, ledger=FakeLedger(World()))
+        found(a_scope(), delivery_id, World())
+
+
+def found(scope: Scope, delivery_id: str, world: World) -> Delivery:
+    ports: dict[str, Any] = {"subscriptions": FakeSubscriptions(world), "ledger": FakeLedger(world)}
+    return get_delivery(scope, delivery_id, **ports)
 
 
 def test_a_delivery_is_found_within_its_own_tenant_alone() -> None:
     world = a_world()
     record = delivered(world, 1, NOW)
-    assert get_delivery(a_scope(), record.key.delivery_id, ledger=FakeLedger(world)) == record
+    assert found(a_scope(), record.key.delivery_id, world) == record
     with pytest.raises(NotFoundError):
-        get_delivery(a_scope("beta"), record.key.delivery_id, ledger=FakeLedger(world))
+        found(a_scope("beta"), record.key.delivery_id, world)
 
 
 def test_an_events_deliveries_are_gathered_over_the_subscriptions() -> None:

@@ -1,13 +1,15 @@
 """Find deliveries: one by its id, one event's, or a subscription's."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
-from hookkeeper.domain.delivery import Delivery, DeliveryStatus
+from hookkeeper.domain.config import Margins
+from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Owed
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
 from hookkeeper.domain.recovery import Cursor
+from hookkeeper.domain.subscription import Subscription
 from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey, parse_delivery_id
 from hookkeeper.ports import Archive, Ledger, Subscriptions
 
@@ -28,16 +30,37 @@ class DeliveryPage:
     next_after: Cursor | None
 
 
-def get_delivery(scope: Scope, delivery_id: str, *, ledger: Ledger) -> Delivery:
+def still_owed(subscription: Subscription, *, limit: int, ledger: Ledger) -> Sequence[Owed]:
+    """Owed items, oldest first; none from before a consent was withdrawn, though they are there yet."""
+    since = _owed_since(subscription)
+    return [] if since is None else ledger.owed(subscription.key, limit=limit, after=Cursor(since, ""))
+
+
+def get_delivery(scope: Scope, delivery_id: str, *, subscriptions: Subscriptions, ledger: Ledger) -> Delivery:
     """The ledger's record. Raises NotFoundError, for an id that cannot be one too."""
     try:
         key = parse_delivery_id(scope, delivery_id)
     except InvalidInputError:
         raise NotFoundError("delivery", delivery_id) from None
     delivery = ledger.read([key]).get(key)
-    if delivery is None:
+    subscription = subscriptions.get(key.subscription)
+    if delivery is None or subscription is None:
         raise NotFoundError("delivery", delivery_id)
-    return delivery
+    return _present(delivery, subscription)
+
+
+def _present(delivery: Delivery, subscription: Subscription) -> Delivery:
+    """The delivery as it stands: what a withdrawn consent took away is discarded, whoever writes it down."""
+    since = _owed_since(subscription)
+    if delivery.final or (since is not None and delivery.archived_at >= since):
+        return delivery
+    return replace(delivery, status=DeliveryStatus.DISCARDED, next_attempt_at=None)
+
+
+def _owed_since(subscription: Subscription) -> datetime | None:
+    """From when on anything is owed; None before the first activation, and after consent was withdrawn."""
+    first = subscription.first_active_at
+    return first - Margins().routing_cache if first else None
 
 
 def list_deliveries(
@@ -57,7 +80,8 @@ def list_deliveries(
     With an owed `status`, the oldest first (they are given back in that order); otherwise the newest first.
     Raises NotFoundError where there is no such subscription.
     """
-    if subscriptions.get(key) is None:
+    subscription = subscriptions.get(key)
+    if subscription is None:
         raise NotFoundError("subscription", key.subscription_id)
     if status in OWED:
         places = _owed_places(key, since, until, after, ledger)
@@ -72,21 +96,22 @@ def list_deliveries(
             return DeliveryPage([delivery for _, delivery in found], None)
         examined += len(chunk)
         last = chunk[-1]
-        found += _there(key, chunk, status, ledger)
+        found += _there(subscription, chunk, status, ledger)
         if len(found) > limit:
             return DeliveryPage([delivery for _, delivery in found[:limit]], found[limit - 1][0])
     return DeliveryPage([delivery for _, delivery in found], last)
 
 
 def _there(
-    key: SubscriptionKey, places: Sequence[Cursor], status: DeliveryStatus | None, ledger: Ledger
+    subscription: Subscription, places: Sequence[Cursor], status: DeliveryStatus | None, ledger: Ledger
 ) -> Iterator[tuple[Cursor, Delivery]]:
     """The ledger's records of these places; an event that was archived twice has one place that counts."""
-    read = ledger.read([DeliveryKey(key, place.event_id) for place in places])
+    read = ledger.read([DeliveryKey(subscription.key, place.event_id) for place in places])
     for place in places:
-        delivery = read.get(DeliveryKey(key, place.event_id))
+        delivery = read.get(DeliveryKey(subscription.key, place.event_id))
         if delivery is None or delivery.archived_at != place.archived_at:
             continue
+        delivery = _present(delivery, subscription)
         if status is None or delivery.status is status:
             yield place, delivery
 
@@ -132,10 +157,10 @@ def deliveries_of_event(
     examined = 0
     while examined < most:
         page = subscriptions.page(scope, limit=min(READ_AT_ONCE, most - examined), after=after)
-        keys = [DeliveryKey(standing.subscription.key, event_id) for standing in page.standings]
-        examined += len(keys)
-        read = ledger.read(keys) if keys else {}
-        found += [read[key] for key in keys if key in read]
+        asked = {DeliveryKey(s.subscription.key, event_id): s.subscription for s in page.standings}
+        examined += len(asked)
+        read = ledger.read(list(asked)) if asked else {}
+        found += [_present(read[key], subscription) for key, subscription in asked.items() if key in read]
         after = page.next_after
         if after is None:
             break

@@ -30,7 +30,7 @@ def retry(
     Raises NotFoundError; IllegalTransitionError unless the subscription is active; ConflictError while its
     circuit is open or where its filter no longer takes the event; OwnFaultError where no queue took it.
     """
-    delivery = get_delivery(scope, delivery_id, ledger=ledger)
+    delivery = get_delivery(scope, delivery_id, subscriptions=subscriptions, ledger=ledger)
     _refuse(subscriptions.standing(delivery.key.subscription), delivery, now)
     replay_id = ids.new("rpl")
     _tell(delivery.key, replay_id, actor, now, audit, ids)

@@ -4,10 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from hookkeeper.domain.arrival import REVIEW_AFTER, next_attempt
+from hookkeeper.domain.config import Margins
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane, Owed, Parcel
 from hookkeeper.domain.ledger import ended
 from hookkeeper.domain.outcome import Outcome
-from hookkeeper.domain.subscription import Status
+from hookkeeper.domain.subscription import Status, Subscription, owed_from
 from hookkeeper.ports import Ledger, Settlement, Standing
 from hookkeeper.usecases.sweep_ports import Round
 from hookkeeper.usecases.warn_of_expiry import leave_to_people
@@ -28,7 +29,7 @@ def move_owed(
     if delivery is None or delivery.final:
         run.ports.ledger.delete_owed(item)
         return "leftovers_deleted", None
-    if standing is None or standing.subscription.status is Status.REVOKED:
+    if standing is None or not _owes(standing.subscription, item, run.margins):
         return _end(run, delivery, DeliveryStatus.DISCARDED), None
     if run.now >= item.expires_at:
         return _end(run, delivery, DeliveryStatus.EXPIRED), None
@@ -64,6 +65,13 @@ def parcel_of(item: Owed, delivery: Delivery) -> Parcel:
         attempt=next_attempt(delivery),
         lane=delivery.lane if item.status is DeliveryStatus.RETRYING else Lane.BACKFILL,
     )
+
+
+def _owes(subscription: Subscription, item: Owed, margins: Margins) -> bool:
+    """Not a revoked one, nor an application's for what came before its consent was withdrawn."""
+    if subscription.status is Status.REVOKED or subscription.application_id is None:
+        return subscription.status is not Status.REVOKED
+    return owed_from(subscription, archived_at=item.archived_at, routing_cache=margins.routing_cache)
 
 
 def _end(run: Round, delivery: Delivery, status: DeliveryStatus) -> str:
