@@ -10,6 +10,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
+from hookkeeper.adapters.clients import busy_client
 from hookkeeper.adapters.dynamodb_fuse import DynamoDBFuse
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
@@ -46,7 +47,7 @@ _RULINGS = {
 settings = DeliverSettings.load()
 logger = Logger(service="deliver", level=settings.log_level)
 metrics = Metrics(namespace="Hookkeeper", service="deliver")
-dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
+dynamodb, sqs = busy_client("dynamodb"), busy_client("sqs")
 runtime = AppConfigRuntime.of(settings)
 lanes = SqsLanes(
     sqs, deliveries_queue_url=settings.deliveries_queue_url, backfill_queue_url=settings.backfill_queue_url

@@ -6,6 +6,7 @@ from typing import Any
 import boto3
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
+from hookkeeper.adapters.clients import busy_client
 from hookkeeper.adapters.dynamodb_catalogue import DynamoDBCatalogue
 from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
 from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBRoutes
@@ -22,7 +23,7 @@ from hookkeeper.usecases.fan_out import FanOutPorts, Incoming, Taken, fan_out
 settings = FanOutSettings.load()
 logger = Logger(service="fan_out", level=settings.log_level)
 metrics = Metrics(namespace="Hookkeeper", service="fan_out")
-dynamodb, sqs = boto3.client("dynamodb"), boto3.client("sqs")
+dynamodb, sqs = busy_client("dynamodb"), busy_client("sqs")
 lanes = SqsLanes(sqs, deliveries_queue_url=settings.deliveries_queue_url)
 rejected = SqsRejected(sqs, queue_url=settings.rejected_queue_url)
 rules = CatalogueRules(DynamoDBCatalogue(dynamodb, access_table=settings.access_table))

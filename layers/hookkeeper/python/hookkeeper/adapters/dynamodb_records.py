@@ -4,11 +4,11 @@ A new field of the domain is stored from the day it exists, and is its default o
 """
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hookkeeper.adapters.dynamodb import moment
@@ -27,8 +27,8 @@ def restored(kind: type[_T], values: Mapping[str, Any], **known: Any) -> _T:
 
     Raises TypeError where a field without a default is missing.
     """
-    hints = _hints(kind)  # type: ignore[arg-type]  # a class is hashable; mypy does not see it here
-    told = {name: _typed(hint, values[name]) for name, hint in hints.items() if name in values}
+    readers = _readers(kind)  # type: ignore[arg-type]  # a class is hashable; mypy does not see it here
+    told = {name: read(values[name]) for name, read in readers if name in values}
     return kind(**{**told, **known})
 
 
@@ -46,29 +46,35 @@ def _plain(value: Any) -> Any:
     return value
 
 
+_Read = Callable[[Any], Any]
+
+
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
+def _readers(kind: Any) -> list[tuple[str, _Read]]:
+    """How each field is read, worked out once: every delivery reads two items."""
     hints = get_type_hints(kind)
-    return {f.name: hints[f.name] for f in fields(kind)}
+    return [(f.name, _reader(hints[f.name])) for f in fields(kind)]
 
 
-def _typed(hint: Any, value: Any) -> Any:
+def _reader(hint: Any) -> _Read:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         (inner,) = (argument for argument in arguments if argument is not type(None))
-        return _typed(inner, value)
+        return _reader(inner)
     if origin in (tuple, frozenset):
-        return origin(_typed(arguments[0], element) for element in value)
+        element = _reader(arguments[0])
+        return lambda values: origin(map(element, values))
     if origin is not None:
-        return {_typed(arguments[0], key): _typed(arguments[1], inner) for key, inner in value.items()}
-    return _scalar(hint, value)
+        read_key, read_value = map(_reader, arguments)
+        return lambda values: {read_key(key): read_value(inner) for key, inner in values.items()}
+    return _scalar_reader(hint)
 
 
-def _scalar(kind: type[Any], value: Any) -> Any:
+def _scalar_reader(kind: type[Any]) -> _Read:
     if is_dataclass(kind):
-        return restored(kind, value)
+        return partial(restored, kind)
     if kind is datetime:
-        return moment(value)
+        return moment
     if kind is timedelta:
-        return value * _MICROSECOND
-    return kind(value) if issubclass(kind, Enum | float) else value
+        return lambda value: value * _MICROSECOND
+    return kind if issubclass(kind, Enum | float) else lambda value: value

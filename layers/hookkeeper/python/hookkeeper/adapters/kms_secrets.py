@@ -33,7 +33,9 @@ from hookkeeper.domain.signature import Secret
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 
 NONCE_BYTES = 12
-CACHED_SECONDS = 300.0
+CACHED_SECONDS = 3600.0
+"""A rotation has another ref, which is read anew; a key that is disabled in KMS signs so long at most."""
+
 CACHED_SECRETS = 10_000
 CACHED_DATA_KEYS = 1_000
 MOST_OVERLAPPING = 2
