@@ -35,8 +35,8 @@ from hookkeeper.api import (
 )
 from hookkeeper.domain.access import Right
 from hookkeeper.domain.catalogue import warnings
-from hookkeeper.domain.errors import NotFoundError
-from hookkeeper.domain.event import matches
+from hookkeeper.domain.errors import InvalidInputError, NotFoundError
+from hookkeeper.domain.event import checked_event_type, matches
 from hookkeeper.domain.signature import SECRET_BYTES, Secret, encode_secret
 from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
@@ -122,6 +122,10 @@ def list_all(
 ) -> Page[SubscriptionOut]:
     """Subscriptions, newest first; without `status` neither revoked nor archived ones."""
     call, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
+    if event_type is not None:
+        checked_event_type(event_type, pointer="?event_type")
+    if resource_id is not None and not is_id(resource_id):
+        raise InvalidInputError("no resource has such an id", code="invalid_id", pointer="?resource_id")
     cursors = Cursors(call.reach.cursor_key(), scope, "subscriptions", status, event_type, resource_id)
     place = cursors.open(cursor)
 

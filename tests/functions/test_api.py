@@ -1,6 +1,7 @@
 """The API keeps its word to customers and operators, and tells strangers nothing."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -178,6 +179,15 @@ def test_a_host_is_looked_up_before_it_is_taken(bench: Bench, fault: Fault, stat
     assert not bench.world.challenges
 
 
+def test_t10_whatever_is_wrong_with_an_address_reads_the_same_and_shows_none(bench: Bench) -> None:
+    texts = set()
+    for host in ("open-port.customer-test.com", "closed-port.customer-test.com"):
+        bench.hosts.faults[host] = Fault.BLOCKED_ADDRESS
+        texts.add(bench.ask("POST", "/v1/subscriptions", CREATE | {"endpoint_url": f"https://{host}/"}).text)
+    (text,) = texts
+    assert not re.search(r"\d+\.\d+\.\d+\.\d+|[0-9a-f]*::", text)
+
+
 def test_our_own_host_is_refused(bench: Bench) -> None:
     answer = bench.ask("POST", "/v1/subscriptions", CREATE | {"endpoint_url": "https://api.hookkeeper.dev/x"})
     assert (answer.status, answer.code) == (422, "own_host")
@@ -342,8 +352,19 @@ def test_default_lists_leave_out_what_is_over(bench: Bench) -> None:
     assert listed(event_type="a") == ["1"]
 
 
-@pytest.mark.parametrize("query", [{"limit": "0"}, {"limit": "101"}, {"limit": "x"}, {"status": "gone"}])
-def test_a_bad_parameter_is_422(bench: Bench, query: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": "0"},
+        {"limit": "101"},
+        {"limit": "x"},
+        {"status": "gone"},
+        {"status": "active) OR (status = revoked"},
+        {"event_type": "a) OR (b"},
+        {"resource_id": "x#EP#y"},
+    ],
+)
+def test_t33_a_bad_parameter_is_422(bench: Bench, query: dict[str, str]) -> None:
     answer = bench.ask("GET", "/v1/subscriptions", query=query)
     assert answer.status == 422
     assert answer.body["errors"][0]["pointer"] == f"?{next(iter(query))}"
@@ -1242,3 +1263,39 @@ def test_it_starts_without_httpx_or_jinja2(bench: Bench) -> None:  # noqa: ARG00
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
+
+
+INJECTED = '\n{"level":"ERROR","tenant":"other"}\r\x1b[2J%s%n'
+
+
+def test_t61_whatever_is_sent_is_one_line_of_json_in_the_log(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = [
+        ("GET", f"/v1/subscriptions/{INJECTED}", None),
+        ("GET", f"/{INJECTED}", None),
+        ("POST", "/v1/subscriptions", CREATE | {"description": INJECTED, "endpoint_url": INJECTED}),
+        ("POST", "/v1/events", {"type": INJECTED, "data": {INJECTED: INJECTED}}),
+    ]
+    for method, path, body in calls:
+        bench.ask(method, path, body, headers={"user-agent": INJECTED, "x-forwarded-for": INJECTED})
+    written = [bench.module.logger.registered_formatter.format(record) for record in caplog.records]
+    told = [json.loads(line) for line in written]
+    assert [each["message"] for each in told] == ["request.answered"] * len(calls)
+    assert {(each["level"], each.get("tenant")) for each in told} <= {("INFO", "acme"), ("INFO", None)}
+    assert not [line for line in written if set(line) & set("\n\r\x1b")]
+
+
+def test_t62_a_metric_has_the_service_for_its_only_dimension(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    for n in range(20):
+        url = f"https://hooks{n}.customer-test.com/{n}"
+        bench.ask("POST", "/v1/subscriptions", CREATE | {"endpoint_url": url}, tenant=f"tenant_{n}")
+    written = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    assert len(written) == 20
+    series = {json.dumps(each["_aws"]["CloudWatchMetrics"]) for each in written}
+    assert len(series) == 1
+    assert '"Dimensions": [["service"]]' in series.pop()
+    assert {key for each in written for key in each} == {"_aws", "service", "Requests", "RequestLatency"}

@@ -216,6 +216,17 @@ def test_t28_bb43_a_foreign_id_answers_the_very_bytes_of_one_that_does_not_exist
     assert repr(vars(bench.world)) == before, "and nothing is changed by asking"
 
 
+def test_t29_a_foreign_id_in_a_query_is_none_either(bench: Bench) -> None:
+    theirs = an_event_item(id="evt_theirs", scope=a_scope("beta"))
+    bench.world.event_items[theirs.scope, theirs.id] = theirs
+    path = f"/v1/subscriptions/{OWN['subscription_id']}/explain"
+    answers = [
+        bench.ask("GET", path, query={"event_id": each}).text.replace(each, "")
+        for each in (theirs.id, NOBODYS["event_id"])
+    ]
+    assert answers[0] == answers[1]
+
+
 @pytest.mark.parametrize("route", WITH_AN_ID)
 def test_the_owner_itself_is_found(bench: Bench, route: str) -> None:
     assert asked(bench, route, OWN).status != 404

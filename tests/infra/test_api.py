@@ -78,6 +78,14 @@ def test_a_revoked_key_outlives_its_revocation_by_less_than_a_minute(prod: Any) 
     assert 0 < authorizer["AuthorizerResultTtlInSeconds"] <= 30
 
 
+def test_t27_a_key_is_taken_from_its_header_alone_and_never_from_a_url(prod: Any) -> None:
+    (authorizer,) = prod.of("AWS::ApiGateway::Authorizer").values()
+    assert (authorizer["Type"], authorizer["IdentitySource"]) == (
+        "TOKEN",
+        "method.request.header.Authorization",
+    )
+
+
 def test_a_burst_is_throttled(prod: Any) -> None:
     (stage,) = prod.of("AWS::ApiGateway::Stage").values()
     everything = next(m for m in stage["MethodSettings"] if m["ResourcePath"] == "/*")

@@ -7,6 +7,8 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from hookkeeper.adapters.dynamodb_subscriptions import DynamoDBSubscriptions
+from hookkeeper.domain.tenancy import Mode, Scope, SubscriptionKey
 
 from infra.local import aws
 from infra.local.stack import Stack
@@ -97,6 +99,19 @@ def test_a_tenants_own_items_are_in_reach(database: Any, stack: Stack, call: Cal
 def test_nobody_elses_items_are(database: Any, stack: Stack, call: Call, pk: str) -> None:
     for table in ("Subscriptions", "Deliveries", "Events", "Secrets"):
         assert refused(call, database, stack.tables[table], pk), table
+
+
+def test_a_repository_that_is_asked_for_another_tenant_is_refused_by_the_policy(
+    database: Any, stack: Stack
+) -> None:
+    tables = {f"{name}_table": stack.tables[name.title()] for name in ("subscriptions", "audit", "notices")}
+    subscriptions = DynamoDBSubscriptions(database, **tables)
+    assert subscriptions.get(SubscriptionKey(Scope("t1", Mode.LIVE), "sub_1")) is None
+    for wrong in (Scope("t2", Mode.LIVE), Scope("t1", Mode.TEST)):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            subscriptions.get(SubscriptionKey(wrong, "sub_1"))
+        with pytest.raises(ClientError, match="AccessDenied"):
+            subscriptions.page(wrong, limit=10)
 
 
 def test_a_call_that_names_no_tenant_is_refused(database: Any, stack: Stack) -> None:
