@@ -1,6 +1,6 @@
 """`hookkeeper keys`: API keys of one tenant, each for one mode (operator keys make them)."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import typer
@@ -55,7 +55,7 @@ def list_all(session: Session) -> None:
                 key["mode"],
                 words(f"…{key['last4']}"),
                 ago(key["created_at"], session.now),
-                _validity(key, session),
+                validity(key, session.now),
                 words(_scopes(key["scopes"])),
             )
         return rows
@@ -72,11 +72,12 @@ def revoke(session: Session, key_id: Annotated[str, typer.Argument()], yes: Yes 
     session.done({"id": key_id, "revoked": True}, f"{key_id} is revoked, everywhere within a minute")
 
 
-def _validity(key: dict[str, Any], session: Session) -> Text:
+def validity(key: dict[str, Any], now: datetime) -> Text:
+    """Until when a key is good: for ever, until some moment, or no more."""
     if key["revoked_at"]:
-        return Text("revoked ", "red") + ago(key["revoked_at"], session.now)
+        return Text("revoked ", "red") + ago(key["revoked_at"], now)
     if key["expires_at"]:
-        return Text("until ") + ago(key["expires_at"], session.now)
+        return Text("until ") + ago(key["expires_at"], now)
     return Text("yes", "green")
 
 

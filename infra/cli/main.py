@@ -16,6 +16,7 @@ from infra.cli import (
     listen,
     local,
     operations,
+    operator_keys,
     portal_sessions,
     recoveries,
     redrive,
@@ -79,5 +80,6 @@ for group, name in (
 command(app, "tail", shares=AWS, panel="Operations")(tail.tail)
 command(app, "at-risk", shares=API, panel="Operations")(operations.at_risk)
 command(app, "fuse", shares=API, panel="Operations")(operations.fuse)
+app.add_typer(operator_keys.app, name="operator-keys", rich_help_panel="Operations")
 app.add_typer(config.app, name="config", rich_help_panel="Operations")
 command(app, "redrive", shares=AWS, panel="Operations")(redrive.redrive)

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from botocore.exceptions import ClientError
 from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
-from typeid import TypeID
+from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
+from hookkeeper.adapters.ids import TypeIds
+from hookkeeper.domain.audit import Actor
+from hookkeeper.usecases.access import create_operator_key
 
 from infra.local import aws, ministack, stack
 from infra.local.authority import ensure_authority
 from infra.local.home import Home
-from infra.local.keys import create_operator_key
 from infra.local.stack import NotUpError, Stack
 
 Say = Callable[[str], None]
@@ -63,7 +65,13 @@ def _bootstrapped(home: Home) -> bool:
 
 
 def _new_operator_key(deployed: Stack) -> str:
-    access = DynamoDBAccess(aws.client(deployed, "dynamodb"), access_table=deployed.tables["Access"])
-    return create_operator_key(
-        access, key_id=str(TypeID("key")), now=dt.datetime.now(dt.UTC), entropy=os.urandom(32)
+    dynamodb = aws.client(deployed, "dynamodb")
+    new = create_operator_key(
+        entropy=os.urandom(32),
+        actor=Actor(id="hookkeeper up"),
+        now=dt.datetime.now(dt.UTC),
+        access=DynamoDBAccess(dynamodb, access_table=deployed.tables["Access"]),
+        audit=DynamoDBAudit(dynamodb, audit_table=deployed.tables["Audit"]),
+        ids=TypeIds(),
     )
+    return new.text

@@ -4,10 +4,17 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hookkeeper.domain.access import HOUSE, TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
+from hookkeeper.domain.access import HOUSE, OPERATORS, TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
 from hookkeeper.domain.errors import ConflictError, InvalidInputError, NotFoundError, OwnFaultError
 from hookkeeper.domain.tenancy import Mode
-from hookkeeper.usecases.access import NewKey, create_application_key, create_key, create_tenant, revoke_key
+from hookkeeper.usecases.access import (
+    NewKey,
+    create_application_key,
+    create_key,
+    create_operator_key,
+    create_tenant,
+    revoke_key,
+)
 
 from tests.builders import ACTOR, HOUR, NOW, a_scope, a_tenant
 from tests.fakes import FakeAccess, FakeAudit, FakeGatewayKeys, FakeIds, World
@@ -157,3 +164,16 @@ def test_a_gateway_that_fails_leaves_nothing_that_could_call_without_being_count
     with pytest.raises(OwnFaultError):
         create_tenant("Acme", tenant_id="acme", **given)
     assert (world.tenants, world.audit) == ({}, {})
+
+
+def test_an_operators_key_is_found_by_its_hash_operates_and_is_audited_by_the_house() -> None:
+    world = a_world()
+    new = create_operator_key(entropy=bytes(range(32)), actor=ACTOR, now=NOW, **ports(world))
+    assert new.text.startswith("hk_op_")
+    assert well_formed(new.text)
+    stored = world.keys[key_hash(new.text)]
+    assert (stored.kind, stored.rights) == (KeyKind.OPERATOR, frozenset({Right.OPERATE}))
+    assert (stored.owner, stored.usable(NOW)) == (OPERATORS, True)
+    (record,) = world.audit.values()
+    assert (record.action, record.subject, record.scope) == ("key.created", stored.id, HOUSE)
+    assert new.text not in repr(world.keys) + repr(world.audit)

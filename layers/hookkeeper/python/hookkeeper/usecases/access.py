@@ -116,6 +116,25 @@ def create_application_key(
     return _kept(key, new.text, actor, now, access, audit, ids)
 
 
+def create_operator_key(
+    *,
+    expires_at: datetime | None = None,
+    entropy: bytes,
+    actor: Actor,
+    now: datetime,
+    access: Access,
+    audit: Audit,
+    ids: Ids,
+) -> NewKey:
+    """A key that makes all others: for whoever deployed the stack, since no route of the API makes it.
+
+    Raises InvalidInputError (`invalid_time`). Its usage plan is the stack's own.
+    """
+    granted = frozenset({Right.OPERATE})
+    new = _new_key(KeyKind.OPERATOR, granted, granted, expires_at, entropy, now, ids)
+    return _kept(new.key, new.text, actor, now, access, audit, ids)
+
+
 def revoke_key(
     owner: str, key_id: str, *, actor: Actor, now: datetime, access: Access, audit: Audit, ids: Ids
 ) -> None:
