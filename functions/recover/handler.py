@@ -145,12 +145,15 @@ def _activate(state: RecoveryState, now: datetime) -> RecoveryState:
         recovery_id=state.recovery_id or "",
         generation=state.generation or 0,
         probed=bool(state.passed),
+        probe_status_code=state.status_code,
         resume=state.resume,
         actor=Actor(id=state.actor, source_ip=state.source_ip),
         now=now,
+        retention=runtime.current().retention,
         subscriptions=ports.subscriptions,
         health=ports.health,
         recoveries=ports.recoveries,
+        ledger=ports.ledger,
         ids=ids,
     )
     return state.model_copy(update={"next": "slice" if activated else "end"})

@@ -532,9 +532,11 @@ class Product:
             resume=execution.resume,
             actor=execution.asked.actor,
             now=self.now,
+            retention=RETENTION,
             subscriptions=self.core.subscriptions,
             health=self.core.health_store,
             recoveries=self.core.recoveries,
+            ledger=self.core.ledger,
             ids=self.core.ids,
         )
         return "slice" if activated else None

@@ -459,6 +459,7 @@ def test_a_passed_probe_resumes_or_tells_the_owner_once_as_the_policy_has_it() -
         if wanted is AutoProbe.NOTIFY:
             assert product.present(key).status is Status.SUSPENDED
             assert len(told) == 1
+            assert {"failures", "failing_since", "waiting", "recoverable_until"} <= set(told[0].facts)
         else:
             assert product.present(key).status is Status.ACTIVE
             assert told == []

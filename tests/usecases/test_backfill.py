@@ -389,6 +389,7 @@ def test_three_rounds_in_vain_pause_it_and_its_owner_is_told() -> None:
     assert core.health(KEY).recovery.status is RecoveryStatus.PAUSED
     (notice,) = core.world.notices_of(NoticeKind.RECOVERY_PAUSED)
     assert notice.facts["sent"] == "9"
+    assert {"failures", "last_status", "waiting", "recoverable_until"} <= set(notice.facts)
     core.later(HOUR)
     core.slice(KEY)
     assert len(core.world.requests) == 9, "paused: nothing is sent, and the lock is kept"

@@ -1,11 +1,12 @@
 """The step after the probe: make the subscription active again, or say that another change was first."""
 
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from hookkeeper.domain.audit import Actor
 from hookkeeper.domain.subscription import Trigger
 from hookkeeper.domain.tenancy import SubscriptionKey
-from hookkeeper.ports import HealthStore, Ids, Recoveries, Subscriptions
+from hookkeeper.ports import HealthStore, Ids, Ledger, Recoveries, Subscriptions
 from hookkeeper.usecases import transition
 from hookkeeper.usecases.recover import give_up, is_running, probe_passed
 
@@ -16,18 +17,22 @@ def activate(
     recovery_id: str,
     generation: int,
     probed: bool,
+    probe_status_code: int | None = None,
     resume: bool,
     actor: Actor,
     now: datetime,
+    retention: timedelta,
     subscriptions: Subscriptions,
     health: HealthStore,
     recoveries: Recoveries,
+    ledger: Ledger,
     ids: Ids,
 ) -> bool:
     """Whether the backfill comes next: the recovery holds the lock of an active subscription.
 
-    `probed` says that a probe passed, `resume` False that the endpoint was only to be asked. Lost to another
-    change (revoked, cancelled, taken over), nothing is sent, and the lock is free if it was still this one's.
+    `probed` says that a probe passed (answered so), `resume` False that the endpoint was only to be asked.
+    Lost to another change (revoked, cancelled, taken over), nothing is sent, and the lock is free if it was
+    still this one's.
     """
     recovery = recoveries.get(key.scope, recovery_id)
     if recovery is None or recovery.generation != generation:
@@ -38,15 +43,17 @@ def activate(
             recovery_id=recovery_id,
             generation=generation,
             now=now,
+            retention=retention,
             subscriptions=subscriptions,
             health=health,
             recoveries=recoveries,
+            ledger=ledger,
         )
         return False
     changed = transition.activate(
         key,
         trigger=Trigger.PROBE_PASSED if probed else Trigger.RESUMED_UNPROBED,
-        recovery=recovery,
+        recovery=replace(recovery, probe_status_code=probe_status_code),
         actor=actor,
         now=now,
         subscriptions=subscriptions,

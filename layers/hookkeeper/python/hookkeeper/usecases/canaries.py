@@ -1,5 +1,6 @@
 """The few that a recovery sends ahead: they show whether the endpoint takes its events again."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -8,6 +9,7 @@ from hookkeeper.domain.notice import NoticeKind
 from hookkeeper.domain.recovery import Recovery, RecoveryKind, RecoveryStatus
 from hookkeeper.domain.tenancy import DeliveryKey
 from hookkeeper.usecases.auto_probe import AUTO_PROBE
+from hookkeeper.usecases.notice_facts import health_facts, waiting_facts
 from hookkeeper.usecases.recovery_run import AT_ONCE, Run, Sliced
 
 LOOK_AGAIN = timedelta(seconds=5)
@@ -71,7 +73,23 @@ def _failed(run: Run, recovery: Recovery) -> Sliced:
         return run.stay(wait, recovery)
     recovery = replace(recovery, canaries_failed=0)
     notice = run.notice(
-        NoticeKind.RECOVERY_PAUSED, dedupe=f"{recovery.id}-{recovery.generation}", recovery=recovery
+        NoticeKind.RECOVERY_PAUSED,
+        dedupe=f"{recovery.id}-{recovery.generation}",
+        recovery=recovery,
+        facts=_still_owed(run),
     )
     kept = run.keep(recovery, RecoveryStatus.PAUSED, notice=notice)
     return Sliced(AT_ONCE if kept is None else None, recovery=kept or run.recovery)
+
+
+def _still_owed(run: Run) -> Mapping[str, str]:
+    """How it failed, how much waits, and until when: the oldest of what is unread goes first."""
+    begins = [w.cursor.archived_at if w.cursor else w.start for w in run.lock.windows]
+    waiting = waiting_facts(
+        run.recovery.key,
+        outage_from=min(begins, default=None),
+        now=run.now,
+        retention=run.config.retention,
+        ledger=run.ports.ledger,
+    )
+    return {**health_facts(run.health), **waiting}

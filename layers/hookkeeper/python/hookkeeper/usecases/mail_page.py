@@ -86,6 +86,8 @@ tr+tr th,tr+tr td{border-top:1px solid #e2e8f0}
 .button{display:inline-block;background:#1d4ed8;color:#fff;text-decoration:none;font-weight:600;\
 border-radius:6px;padding:10px 18px}
 small{color:#475569}
+@media (max-width:480px){body{padding:12px 0}main{padding:18px 16px}th,td{display:block}\
+th{padding:8px 0 0}td{padding:0 0 8px}tr+tr td{border-top:0}}
 @media (prefers-color-scheme:dark){body{background:#0f172a;color:#e2e8f0}main{background:#1e293b}\
 .url{background:#0f172a}th,small{color:#94a3b8}tr+tr th,tr+tr td,section{border-top-color:#334155}}"""
 

@@ -41,7 +41,7 @@ class Asked:
     """What was asked for: by a person, or by the sweep for a recovery that waits or has died.
 
     `recovery_id` and `generation` name the recovery to go on with; without them a new one begins.
-    `execution` is who asks: asking again, its first answer was lost.
+    `execution` is who asks: asking again, its first answer was lost. `lease` is how long it may be silent.
     """
 
     key: SubscriptionKey
@@ -53,6 +53,7 @@ class Asked:
     backfill: bool = True
     rate: float | None = None
     actor: Actor = SYSTEM
+    lease: timedelta = LEASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,7 @@ def _taken(
         execution=asked.execution,
         status=status,
         kind=recovery.kind,
-        lease_until=None if status is RecoveryStatus.PAUSED else now + LEASE,
+        lease_until=None if status is RecoveryStatus.PAUSED else now + asked.lease,
     )
     return held, recovery
 
@@ -246,9 +247,11 @@ def probe_passed(
     recovery_id: str,
     generation: int,
     now: datetime,
+    retention: timedelta,
     subscriptions: Subscriptions,
     health: HealthStore,
     recoveries: Recoveries,
+    ledger: Ledger,
 ) -> bool:
     """The endpoint that was only to be asked works again: its owner is told once, and the lock is free.
 
@@ -258,15 +261,19 @@ def probe_passed(
     recovery = recoveries.get(key.scope, recovery_id)
     if standing is None or recovery is None or not _mine(standing.health, recovery_id, generation):
         return False
-    profile = subscriptions.profile(key)
+    outage_from = standing.health.outage_from
     notice = Notice(
         key=key,
         kind=NoticeKind.PROBE_PASSED,
         dedupe=f"epoch-{standing.health.epoch}",
         at=now,
-        owner_email=profile.owner_email if profile else "",
+        owner_email=owner_of(subscriptions.profile(key)),
         endpoint_url=standing.subscription.endpoint_url,
-        facts={"probed_at": text_of(now)},
+        facts={
+            "probed_at": text_of(now),
+            **health_facts(standing.health),
+            **waiting_facts(key, outage_from=outage_from, now=now, retention=retention, ledger=ledger),
+        },
     )
     ended = replace(recovery, status=RecoveryStatus.COMPLETED, ended_at=now)
     return release(standing.health, ended, health=health, notice=notice)

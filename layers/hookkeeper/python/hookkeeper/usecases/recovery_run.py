@@ -1,6 +1,6 @@
 """One step of a recovery in hand: the truth as it was read, and how the lock and its record are kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -127,8 +127,10 @@ class Run:
             return Sliced(AT_ONCE, recovery=self.recovery)
         return Sliced(wait, recovery=kept)
 
-    def notice(self, kind: NoticeKind, *, dedupe: str, recovery: Recovery) -> Notice:
-        """What the owner is told of the recovery's numbers."""
+    def notice(
+        self, kind: NoticeKind, *, dedupe: str, recovery: Recovery, facts: Mapping[str, str] | None = None
+    ) -> Notice:
+        """What the owner is told of the recovery's numbers, and of these facts."""
         profile = self.ports.subscriptions.profile(recovery.key)
         return Notice(
             key=recovery.key,
@@ -142,5 +144,6 @@ class Run:
                 "succeeded": str(recovery.succeeded),
                 "failed": str(recovery.failed),
                 "expired": str(recovery.expired),
+                **(facts or {}),
             },
         )
