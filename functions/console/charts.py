@@ -25,11 +25,12 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A day of bars. `summary` says it in words, for whoever does not see it."""
+    """A day of bars, the highest of `most`. `summary` says it in words, for whoever does not see it."""
 
     bars: Sequence[Bar]
     good: int
     bad: int
+    most: int
     summary: str
 
     @property
@@ -61,7 +62,7 @@ def outcomes_by_hour(deliveries: Sequence[Delivery], *, until: datetime, partial
     ]
     good, bad = (sum(pair[n] for pair in counts.values()) for n in (0, 1))
     at_least = "At least " if partial else ""
-    return Chart(bars, good, bad, f"{at_least}{good} attempts went well and {bad} failed in 24 hours.")
+    return Chart(bars, good, bad, most, f"{at_least}{good} attempts went well and {bad} failed in 24 hours.")
 
 
 def _bar(place: int, begins: datetime, good: int, bad: int, most: int) -> Bar:

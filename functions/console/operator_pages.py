@@ -1,9 +1,11 @@
-"""For operators: the tenants, how their fleets fare, and the dead-letter queues."""
+"""For operators: the tenants, how their fleets fare, the fuse, and the dead-letter queues."""
 
 from dataclasses import dataclass
 
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.api_gateway import Router
+from fleet_lists import Listing, place_of, walk
+from hookkeeper.api import FuseOut
 from hookkeeper.domain.access import Tenant
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
 from hookkeeper.domain.subscription import Status
@@ -73,10 +75,30 @@ def fleet() -> Response[str]:
     return page(
         visit,
         "fleet.html",
+        which=None,
+        listings=tuple(Listing),
+        fuse=_fuse(visit),
         fleets=[_fleet(visit, tenant) for tenant in found],
         queues=visit.reach.dead_letters.depths(),
         after=after,
         moved=int(moved) if moved.isascii() and moved.isdigit() and len(moved) <= 6 else None,
+    )
+
+
+@router.get("/console/fleet/<which>")
+def listing(which: str) -> Response[str]:
+    """All tenants' subscriptions of one kind, as far as one page gets; the next goes on from there."""
+    visit = as_operator(router)
+    if which not in tuple(Listing):
+        raise NotFoundError("list", which)
+    place = place_of(visit.query.get("after"))
+    return page(
+        visit,
+        "fleet_list.html",
+        which=Listing(which),
+        listings=tuple(Listing),
+        walked=walk(visit, Listing(which), place),
+        first=place is None,
     )
 
 
@@ -96,6 +118,10 @@ def _tenants(visit: Visit, limit: int) -> tuple[list[Tenant], str | None]:
     after = visit.query.get("after")
     found = list(visit.reach.access.tenants(limit=limit + 1, after=after if safe_path(f"/{after}") else None))
     return found[:limit], found[limit - 1].id if len(found) > limit else None
+
+
+def _fuse(visit: Visit) -> FuseOut:
+    return FuseOut.of(visit.reach.fuse.read(), visit.reach.configs.current().fuse, now=visit.now)
 
 
 def _fleet(visit: Visit, tenant: Tenant) -> Fleet:

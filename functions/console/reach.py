@@ -11,6 +11,7 @@ from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
 from hookkeeper.adapters.dynamodb_audit import DynamoDBAudit
 from hookkeeper.adapters.dynamodb_consents import DynamoDBConsents
 from hookkeeper.adapters.dynamodb_events import DynamoDBEvents
+from hookkeeper.adapters.dynamodb_fuse import DynamoDBFuse
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
 from hookkeeper.adapters.dynamodb_notices import DynamoDBNotices
@@ -37,6 +38,7 @@ from hookkeeper.ports import (
     DeadLetterQueues,
     EventBodies,
     EventItems,
+    Fuse,
     HealthStore,
     Ids,
     Lanes,
@@ -82,6 +84,7 @@ class Reach:
     access: Access
     sessions: Sessions
     dead_letters: DeadLetterQueues
+    fuse: Fuse
     configs: RuntimeConfigs
     ids: Ids
     rates: Rates
@@ -136,6 +139,7 @@ def reach_of(settings: ConsoleSettings) -> Reach:
         access=DynamoDBAccess(own, access_table=settings.access_table),
         sessions=DynamoDBSessions(own, access_table=settings.access_table),
         rates=DynamoDBRates(own, access_table=settings.access_table),
+        fuse=DynamoDBFuse(own, access_table=settings.access_table),
         dead_letters=SqsDeadLetterQueues(sqs, queues=dead_letter_queues(settings)),
         contacts=SqsContacts(sqs, queue_url=settings.contacts_queue_url),
         workflow=SfnWorkflow(boto3.client("stepfunctions"), state_machine_arn=settings.state_machine_arn),

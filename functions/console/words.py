@@ -170,6 +170,11 @@ def clock(value: datetime) -> Markup:
     )
 
 
+def hour(value: datetime) -> str:
+    """The hour and minute, UTC: what stands below a chart."""
+    return f"{value.astimezone(UTC):%H:%M}"
+
+
 def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
@@ -222,11 +227,18 @@ def notice_words(kind: NoticeKind) -> str:
     return str(kind).replace("_", " ").capitalize()
 
 
+_FUSES = {
+    "open": Badge("Suspensions pass", "disc", "good"),
+    "full": Badge("Suspensions wait", "bars", "warn"),
+    "latched": Badge("Latched: our own fault", "square", "bad"),
+}
+
 FILTERS: Mapping[str, object] = {
     "span": span,
     "ago": ago,
     "moment": moment,
     "clock": clock,
+    "hour": hour,
     "number": number,
     "error_words": error_words,
     "last_answer": last_answer,
@@ -241,5 +253,6 @@ FILTERS: Mapping[str, object] = {
     "recovery_kind": lambda kind: _KINDS[kind],
     "only_words": lambda only: _ONLY[only],
     "notice_badge": lambda status: _NOTICES[status],
+    "fuse_badge": lambda state: _FUSES[state],
     "lane": lambda lane: _LANES.get(lane, str(lane)),
 }

@@ -35,7 +35,7 @@ OWNERS = (
     path_of(SUSPENDED, "/audit"), path_of(HEALTHY, "/recoveries?only=all"), f"/recoveries/rec_{7:026d}",
     "/sign-in", "/open?token=x", "/subscriptions/sub_nothing",
 )  # fmt: skip
-OPERATORS = ("/tenants", "/fleet")
+OPERATORS = ("/tenants", "/fleet", "/fleet/suspended", "/fleet/at-risk")
 
 
 @pytest.mark.parametrize("scheme,width", [("light", 1100), ("dark", 360)])

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from hookkeeper.domain.access import TENANT_RIGHTS, KeyKind, Right
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.delivery import DeliveryStatus, Lane
 from hookkeeper.domain.errors import OwnFaultError
+from hookkeeper.domain.fuse import FuseState
 from hookkeeper.domain.recovery import RecoveryStatus
 from hookkeeper.domain.session import PortalLink
 from hookkeeper.domain.signature import encode_secret, token_hash
@@ -45,7 +46,7 @@ from tests.builders import (
     an_owed,
 )
 from tests.functions.cold import FUNCTIONS, cold_start
-from tests.functions.console_bench import ENVIRONMENT, ORIGIN, Browser, ConsoleBench, Shown
+from tests.functions.console_bench import BASE, ENVIRONMENT, ORIGIN, Browser, ConsoleBench, Shown
 
 CONSOLE = FUNCTIONS / "console"
 KEY = a_key()
@@ -211,7 +212,7 @@ def test_a_tenant_that_is_not_there_cannot_be_acted_for(bench: ConsoleBench) -> 
         assert operator.post("/tenants", tenant_id=tenant_id, mode=mode).status == 404
 
 
-@pytest.mark.parametrize("path", ["/tenants", "/fleet"])
+@pytest.mark.parametrize("path", ["/tenants", "/fleet", "/fleet/suspended"])
 def test_the_operators_pages_are_not_for_owners(owner: Browser, path: str) -> None:
     assert owner.get(path).status == 403
     assert owner.post("/tenants", tenant_id="beta", mode="live").status == 403
@@ -278,7 +279,7 @@ POSTS = (
 GETS = (
     "/", "/subscriptions", HERE, f"{HERE}/state", f"{HERE}/settings", f"{HERE}/preview", f"{HERE}/audit",
     f"{HERE}/deliveries", f"{HERE}/recoveries", THERE, f"{THERE}/attempts/1", f"{THERE}/body",
-    f"/recoveries/{a_recovery().id}", "/tenants", "/fleet",
+    f"/recoveries/{a_recovery().id}", "/tenants", "/fleet", "/fleet/suspended",
 )  # fmt: skip
 OPEN = {"/console/open", "/console/sign-in", "/console/static/<digest>/<name>"}
 
@@ -516,7 +517,7 @@ def hostile(bench: ConsoleBench) -> None:
 )
 def test_t59_whatever_was_written_into_a_field_is_shown_as_text(bench: ConsoleBench, path: str) -> None:
     hostile(bench)
-    operator = path in ("/tenants", "/fleet")
+    operator = path.startswith(("/tenants", "/fleet"))
     browser = Browser.signed_in(bench, operator=operator)
     shown = browser.get(path, headers={"hx-request": "true"} if path.endswith(("/state", "/preview")) else {})
     assert shown.status == 200, shown.words
@@ -935,6 +936,104 @@ def test_the_fleet_shows_who_wants_somebody_and_what_is_dead(bench: ConsoleBench
     assert "1 active, 0 suspended" in words
     assert "suspends at 25: 14" in words
     assert "Deliveries 3 Redrive" in words
+
+
+def test_the_suspended_of_all_tenants_and_modes_are_listed_with_the_arithmetic(bench: ConsoleBench) -> None:
+    furnish(bench)
+    bench.world.tenants["beta"] = a_tenant("beta", name="Beta")
+    theirs = a_key(2, a_scope("beta", Mode.TEST))
+    bench.world.add(
+        a_suspended_subscription(key=theirs, endpoint_url="https://beta.example/in"),
+        a_failing_health(31, hours=14, key=theirs),
+    )
+    operator = Browser.signed_in(bench, operator=True)
+    shown = operator.get("/fleet/suspended")
+    assert "beta.example/in" in shown.words
+    assert "beta test" in shown.words
+    assert "suspends at 25: 31 · 12 h: 13 h 59 min" in shown.words
+    assert "Looked at 2 subscriptions, to the last tenant." in shown.words
+    answer = operator.post(
+        "/tenants", tenant_id="beta", mode="test", then=f"/subscriptions/{theirs.subscription_id}"
+    )
+    assert "beta.example/in" in operator.get(answer.leads_to).words
+
+
+@pytest.mark.parametrize(
+    "count, hours, listed", [(24, 13, True), (24, 5, False), (23, 13, False), (0, 0, False)]
+)
+def test_whom_the_next_failure_would_suspend_is_at_risk(
+    bench: ConsoleBench, count: int, hours: int, *, listed: bool
+) -> None:
+    bench.world.tenants["acme"] = a_tenant()
+    health = a_failing_health(count, hours=hours) if count else a_health()
+    bench.world.add(a_subscription(endpoint_url="https://risk.example/in"), health)
+    shown = Browser.signed_in(bench, operator=True).get("/fleet/at-risk").words
+    assert ("risk.example/in" in shown) is listed
+    assert ("Nobody." in shown) is not listed
+
+
+def test_who_does_not_answer_is_listed_by_the_circuit(bench: ConsoleBench) -> None:
+    bench.world.tenants["acme"] = a_tenant()
+    shut = Circuit(open_until=NOW + MINUTE)
+    bench.world.add(a_subscription(endpoint_url="https://shut.example/in"), a_health(circuit=shut))
+    well = a_key(2)
+    bench.world.add(a_subscription(key=well, endpoint_url="https://well.example/in"), a_health(key=well))
+    shown = Browser.signed_in(bench, operator=True).get("/fleet/not-answering").words
+    assert "shut.example/in" in shown
+    assert "well.example/in" not in shown
+
+
+def test_a_list_of_the_fleet_goes_on_until_every_subscription_of_every_tenant_was_looked_at(
+    bench: ConsoleBench,
+) -> None:
+    urls = set()
+    for tenant, number in (("acme", 30), ("beta", 130), ("gamma", 1)):
+        bench.world.tenants[tenant] = a_tenant(tenant)
+        for n in range(1, number + 1):
+            key = a_key(n, a_scope(tenant))
+            suspended = tenant != "beta" or n in (1, 129)
+            make = a_suspended_subscription if suspended else a_subscription
+            url = f"https://{tenant}{n}.example/in"
+            bench.world.add(make(key=key, endpoint_url=url), a_health(key=key))
+            urls |= {url} if suspended else set()
+    operator = Browser.signed_in(bench, operator=True)
+    path: str | None = "/fleet/suspended"
+    seen: list[str] = []
+    pages = 0
+    while path is not None:
+        shown = operator.get(path)
+        seen += re.findall(r'class="host">(\w+\.example)<', shown.text)
+        further = re.search(r'rel="next" href="([^"]+)"', shown.text)
+        path = html.unescape(further[1]).removeprefix(BASE) if further else None
+        pages += 1
+    assert sorted(f"https://{host}/in" for host in seen) == sorted(urls)
+    assert pages == 2
+
+
+@pytest.mark.parametrize("after", ["acme", "~~", "a.b~live~", "acme~purple~", "acme~live~../x", "<script>"])
+def test_a_place_that_no_page_of_ours_names_is_the_beginning(bench: ConsoleBench, after: str) -> None:
+    furnish(bench)
+    shown = Browser.signed_in(bench, operator=True).get(f"/fleet/suspended?{urlencode({'after': after})}")
+    assert "From the beginning" not in shown.words
+    assert "Suspended" in shown.words
+
+
+def test_there_is_no_other_list_of_the_fleet(bench: ConsoleBench) -> None:
+    assert Browser.signed_in(bench, operator=True).get("/fleet/everything").status == 404
+
+
+@pytest.mark.parametrize(
+    "state, says",
+    [
+        (FuseState(), "Suspensions pass"),
+        (FuseState(let_through={f"h{n}": NOW for n in range(5)}), "Suspensions wait"),
+        (FuseState(latched_at=NOW, canary_at=NOW, canary_answered=False), "Latched: our own fault"),
+    ],
+    ids=["open", "full", "latched"],
+)
+def test_the_fleet_says_whether_suspensions_pass(bench: ConsoleBench, state: FuseState, says: str) -> None:
+    bench.world.fuse = state
+    assert says in Browser.signed_in(bench, operator=True).get("/fleet").words
 
 
 def test_dead_letters_go_back_by_a_button(bench: ConsoleBench) -> None:
