@@ -52,6 +52,7 @@ class Line(Product):
         self.sent: list[tuple[int, str, str]] = []
         self.mailed: list[tuple[int, int]] = []
         self.sent_though_settled: list[str] = []
+        self.arrived_at: dict[tuple[str, str], datetime] = {}
         self.after_each_round: Callable[[], None] = lambda: None
         self._named = Counter[str]()
         self._streamed: set[str] = set()
@@ -90,7 +91,10 @@ class Line(Product):
         if key is not None and self.endpoints[key].accepted[place[1]] and self._settled(place):
             self.sent_though_settled.append(place[1])
         self.sent.append((self.invocation, *place))
-        return super()._says(request)
+        answer = super()._says(request)
+        if answer.error is None:
+            self.arrived_at.setdefault(place, self.now)
+        return answer
 
     def _settled(self, place: tuple[str, str]) -> bool:
         return any(

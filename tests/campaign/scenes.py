@@ -19,12 +19,16 @@ ONE, TWO = a_key(1), a_key(2)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """`prepare` makes the situation, `act` runs the function whose calls are numbered."""
+    """`prepare` makes the situation, `act` runs the function whose calls are numbered.
+
+    Not `prompt` is one whose retries are further apart than any delay that a strike can cause.
+    """
 
     function: str
     name: str
     prepare: Callable[[Line], object]
     act: Callable[[Line], object]
+    prompt: bool = True
 
 
 # ── situations ───────────────────────────────────────────────────────────────────────────────────
@@ -260,7 +264,7 @@ SCENES = (
     Scene("fan_out", "three events, one twice", three_events_one_of_them_twice, Line.fan_out),
     Scene("fan_out", "pages of a wide one", five_takers_of_one_event, fan_out_wide),
     Scene("deliver", "a clean batch", three_messages, Line.deliver),
-    Scene("deliver", "every way to fail", every_way_to_fail, Line.deliver),
+    Scene("deliver", "every way to fail", every_way_to_fail, Line.deliver, prompt=False),
     Scene("deliver", "well again", healed_after_a_failure, Line.deliver),
     Scene("deliver", "the circuit opens", five_messages_for_a_dead_endpoint, Line.deliver),
     Scene("deliver", "in an outage", an_open_circuit_whose_retries_come, Line.deliver),

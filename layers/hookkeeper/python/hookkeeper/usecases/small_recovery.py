@@ -53,6 +53,7 @@ def take_steps(
             recovery_id=recovery.id,
             generation=lock.generation,
             execution=SWEEP,
+            lease=AT_ONCE,
         )
         locked = recover.lock(
             asked,
