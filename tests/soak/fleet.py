@@ -3,13 +3,15 @@
 import contextlib
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import httpx
+from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
 from hookkeeper.domain.event import matches
+from hookkeeper.domain.tenancy import DeliveryKey, Mode, Scope, SubscriptionKey
 
 from infra.cli import runtime_config
 from infra.cli.client import Api, ApiError
@@ -245,7 +247,7 @@ class Fleet:
     # ── coming to rest ───────────────────────────────────────────────────────────────────────────
 
     def unrest(self, *, helped: bool) -> list[str]:
-        """What still keeps anyone from rest, in words; people re-enable, and where `helped` ask for the owed."""
+        """What still keeps anyone from rest, in words; people re-enable, and if `helped` ask for more."""
         present = [customer for customer in self.customers if not customer.revoked]
         return [f"{each.name}: {why}" for each in present if (why := self._unrest(each, helped=helped))]
 
@@ -282,29 +284,31 @@ class Fleet:
             if each.verified and each.status is not None and each.status < 300
         ]
         emitted = {event.id for event in self.emitted if customer.may_get(event)}
-        arrived = [event_id for event_id, _ in arrivals]
-        is_plain = len(set(arrived)) == len(arrived) and emitted == set(arrived)
+        times = Counter(event_id for event_id, _ in arrivals)
         return account(
             customer.name,
             emitted=emitted,
             owed={event.id for event in self.emitted if customer.is_owed(event)},
             arrivals=arrivals,
-            ledger={} if is_plain else self._ledger(customer),
+            ledger=self._told(customer, [event_id for event_id in emitted if times[event_id] != 1]),
             kills=kills,
         )
 
-    def _ledger(self, customer: Customer) -> dict[str, Told]:
-        deliveries, _ = customer.api.pages(f"{customer.url}/deliveries", most=None)
+    def _told(self, customer: Customer, event_ids: Sequence[str]) -> dict[str, Told]:
+        """What the ledger says of these, read by the product's own adapter."""
+        ledger = DynamoDBLedger(
+            aws.client(self.stack, "dynamodb"),
+            deliveries_table=self.stack.tables["Deliveries"],
+            subscriptions_table=self.stack.tables["Subscriptions"],
+        )
+        key = SubscriptionKey(Scope(customer.tenant, Mode.LIVE), customer.id)
+        deliveries = ledger.read([DeliveryKey(key, event_id) for event_id in event_ids])
         return {
-            each["event_id"]: Told(
-                status=each["status"],
-                unanswered_at=[
-                    datetime.fromisoformat(attempt["at"]).timestamp()
-                    for attempt in each["attempts"]
-                    if attempt["status_code"] is None
-                ],
+            key.event_id: Told(
+                status=str(delivery.status),
+                unanswered_at=[a.at.timestamp() for a in delivery.attempts if a.status_code is None],
             )
-            for each in deliveries
+            for key, delivery in deliveries.items()
         }
 
     def waiting(self) -> dict[str, int]:
