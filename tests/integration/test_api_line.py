@@ -1,12 +1,14 @@
 """What the API promises, on the embedded AWS with each function under its own role."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from infra.cli.client import Api, ApiError
-from infra.local import aws
-from infra.local.home import Home
+from infra.local import aws, ministack
+from infra.local.home import CHECKOUT, Home
 from infra.local.receiver import Behaviour, Receiver
 from infra.local.stack import Stack
 from tests.integration.customer import Customer, shorten
@@ -117,6 +119,33 @@ def test_what_does_not_fit_a_strict_type_is_rejected_from_the_queue_too(
 
     customer.wait("rejection", arrived)
     assert rejected[0].startswith("schema_mismatch: /data")
+
+
+SAMPLES = CHECKOUT / "samples"
+
+
+def test_the_samples_emit_by_queue_and_api_and_verify_what_arrives(
+    stack: Stack, receiver: Receiver, home: Home
+) -> None:
+    customer = Customer.sign_up(stack, receiver, "samples")
+    secret = customer.subscribe()["secret"]
+    customer.wait("activation", lambda: customer.present()["status"] == "active")
+    told = ministack.client_environment(home) | {
+        "EVENTS_QUEUE_URL": stack.events_queue_url,
+        "API": stack.api_url,
+        "KEY": customer.api.key,
+    }
+    commands = {
+        "evt_by_queue": [sys.executable, SAMPLES / "emit" / "emit.py", customer.tenant, "evt_by_queue"],
+        "evt_by_api": [SAMPLES / "emit" / "emit.sh", "evt_by_api"],
+    }
+    for command in commands.values():
+        subprocess.run(command, env=told, check=True, capture_output=True, timeout=60)
+    customer.wait("both", lambda: set(commands) <= set(customer.accepted()))
+    for each in receiver.deliveries(customer.path):
+        request = {"secret": secret, "headers": each.headers, "body": each.body.decode()}
+        verify = [sys.executable, SAMPLES / "verify" / "verify.py"]
+        subprocess.run(verify, input=json.dumps(request), text=True, check=True, timeout=60)
 
 
 # ── H11: what must be nowhere ────────────────────────────────────────────────────────────────────
