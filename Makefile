@@ -38,8 +38,8 @@ campaign: setup  ## every call of every function is killed, throttled, and loses
 soak: setup  ## load on an embedded AWS of its own while endpoints fail and functions are killed; SOAK_SECONDS=240
 	python -m tests.soak
 
-bench: setup  ## measures; each bench prints one JSON line with its ratio and goal
-	python -m tests.bench.fairness
+bench: setup  ## measures; a JSON line for each number with its goal, a table at the end: make bench ARGS="B4 B12"
+	python -m tests.bench $(ARGS)
 
 deploy: setup  ## to the AWS account of your credentials: make deploy ARGS="-c stage=prod -c sender=webhooks@example.com"
 	cdk deploy $(ARGS)

@@ -10,7 +10,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.exceptions import BotoCoreError, ClientError
 from hookkeeper.adapters.appconfig_runtime import AppConfigRuntime
-from hookkeeper.adapters.clients import busy_client
+from hookkeeper.adapters.clients import RareClient, busy_client
 from hookkeeper.adapters.dynamodb_fuse import DynamoDBFuse
 from hookkeeper.adapters.dynamodb_health import DynamoDBHealth, DynamoDBRecoveries
 from hookkeeper.adapters.dynamodb_ledger import DynamoDBLedger
@@ -74,7 +74,7 @@ ports = DeliverPorts(
     secrets=KmsSecrets(
         dynamodb, boto3.client("kms"), secrets_table=settings.secrets_table, kms_key_id=settings.kms_key_id
     ),
-    archive=S3Archive(boto3.client("s3"), dynamodb, bucket=settings.archive_bucket),
+    archive=S3Archive(RareClient("s3"), dynamodb, bucket=settings.archive_bucket),
     sender=HttpxSender(
         allowed_private_cidrs=settings.allowed_private_cidrs,
         allowed_hosts=settings.allowed_hosts,
@@ -90,8 +90,8 @@ margins = Margins(outage=settings.margin)
 
 
 @metrics.log_metrics
-@logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    logger.append_keys(function_request_id=context.aws_request_id)
     now = datetime.now(UTC)
     records = {record["messageId"]: record for record in event["Records"]}
     parcels = {

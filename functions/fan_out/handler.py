@@ -39,8 +39,8 @@ ports = FanOutPorts(
 
 
 @metrics.log_metrics
-@logger.inject_lambda_context(clear_state=True)
-def handler(event: dict[str, Any], _: Any) -> dict[str, Any]:
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    logger.append_keys(function_request_id=context.aws_request_id)
     records = {record["messageId"]: record for record in event["Records"]}
     incoming, back = _sift(records)
     fanned = fan_out(list(incoming.values()), now=datetime.now(UTC), ports=ports)

@@ -120,7 +120,12 @@ def main() -> None:
     report(results())
 
 
-def results(events: int = EVENTS) -> Iterator[Result]:
+def results() -> Iterator[Result]:
+    yield from counts(EVENTS)
+
+
+def counts(events: int) -> Iterator[Result]:
+    """None of them is a time: the clock is our own."""
     with in_memory() as aws:
         stage.point_boto3_at(stage.NOWHERE)
         run = Backfill(aws, events=events)

@@ -51,6 +51,13 @@ def results(counts: tuple[int, ...] = SUBSCRIPTIONS) -> Iterator[Result]:
     )
 
 
+def queries(counts: tuple[int, ...]) -> dict[str, int]:
+    """Of one event, among so many subscriptions."""
+    with in_memory() as aws:
+        stage.point_boto3_at(stage.NOWHERE)
+        return {str(count): reads_of(aws, router(aws, count)) for count in counts}
+
+
 def router(aws: CountingAws, count: int) -> Callable[[], object]:
     """Routes an event among so many, ten of which match, with nothing cached."""
     table = f"Subscriptions{count}"

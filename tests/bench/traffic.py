@@ -36,13 +36,17 @@ ENDPOINT_MS = 150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`deliveries` in all, evenly over `span`; one in a hundred fails once, the first endpoint is dead."""
+    """`deliveries` in all, evenly over `span`; one in a hundred fails once, the first endpoint is dead.
+
+    The first `warm_up` deliveries are made and not counted: an environment has read its secrets by then.
+    """
 
     deliveries: int = 10_000
     subscriptions: int = 100
     span: timedelta = timedelta(minutes=30)
     event_batch: int = 100
     delivery_batch: int = 10
+    warm_up: int = 0
     failures: bool = False
     dead: bool = False
 
@@ -78,7 +82,7 @@ class Traffic:
         self.aws, self.plan = aws, plan
         self.now = datetime.now(UTC)
         self.requests: dict[str, list[datetime]] = {}
-        self.succeeded = 0
+        self.succeeded = self.events = 0
         self.idle_writes = 0
         """Writes of batches that were all the dead endpoint's and of which nothing was attempted."""
 
@@ -148,9 +152,17 @@ class Traffic:
                     break
                 self.now = self._waiting[0][0]
             self._hand_out()
+            if turns * self.plan.delivery_batch == self.plan.warm_up:
+                self._count_from_now()
         return self
 
+    def _count_from_now(self) -> None:
+        self.fan_out, self.deliver = Tally(), Tally()
+        self.succeeded = self.events = self.idle_writes = 0
+        self.requests.clear()
+
     def _take_in(self, numbers: range) -> None:
+        self.events += len(numbers)
         bodies = [stage.event_in(n, f"kind_{n // stage.TENANTS % KINDS}") for n in numbers]
         with self._counting(self.fan_out, self._fan_out_function):
             self._fan_out_function(stage.records("events", bodies, sent_at=self.now))
@@ -184,10 +196,6 @@ class Traffic:
         for message in self.aws.queues["deliveries"]:
             visible = self.now + timedelta(seconds=message.get("DelaySeconds", 0))
             heapq.heappush(self._waiting, (visible, next(self._numbers), message["MessageBody"]))
-
-    @property
-    def events(self) -> int:
-        return -(-self.plan.deliveries // FAN_OUT)
 
     def to_the_dead(self) -> Sequence[datetime]:
         return self.requests.get(f"{stage.ENDPOINT_URL}/0", [])
