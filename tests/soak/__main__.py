@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import cycle
@@ -40,12 +40,35 @@ TO_REST_SECONDS = 240
 """A killed function's messages come back after 150 s, and two rounds of the sweep may follow."""
 
 TICK_SECONDS = 0.25
-SAMPLE_EVERY, KILL_EVERY, TEND_EVERY, LOOK_EVERY = 5.0, 7.0, 0.75, 3.0
+SAMPLE_EVERY, KILL_EVERY, TEND_EVERY, LOOK_EVERY, SAY_EVERY = 5.0, 7.0, 0.75, 3.0, 20.0
+MOVED_ON = 15
+"""Requests between two kills, or a slow machine's functions would never end a batch."""
+
 VICTIMS = ("Deliver", "FanOut", "Deliver", "Recover", "Deliver", "Sweep", "Notify", "Contact")
+BACKLOG = 300
+"""Nothing is emitted while so many messages wait: a slow machine runs a lighter soak, not a longer one."""
+
 GROWTH = 1.25
 """A worker's warm-up ends within its first minute; a leak goes on."""
 
 console = Console(stderr=True, highlight=False)
+
+
+@dataclass(slots=True)
+class Regularly:
+    """Something that is done every so often, for the first time after so long."""
+
+    every: float
+    act: Callable[[], object]
+    due: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.due = time.monotonic() + self.every
+
+    def act_if_due(self, now: float) -> None:
+        if now >= self.due:
+            self.due = now + self.every
+            self.act()
 
 
 @dataclass
@@ -60,6 +83,9 @@ class Soak:
     victims: Iterator[str] = field(default_factory=lambda: cycle(VICTIMS))
     kills: list[tuple[float, str]] = field(default_factory=list)
     sizes: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    kills_next_at: int = 0
+    due: float = 0
+    flooded: bool = False
     emitting_since: float = 0
     emitted_for: float = 0
 
@@ -73,45 +99,50 @@ class Soak:
     # ── the load ─────────────────────────────────────────────────────────────────────────────────
 
     def load(self, seconds: float) -> None:
-        self.emitting_since = start = time.monotonic()
-        due = dict.fromkeys(("sample", "kill", "tend", "say"), start)
+        self.emitting_since = last = time.monotonic()
         narrowed, revoked = self.lot.sample(self.fleet.customers, 2)
-        owed = 0.0
-        last = start
-        while (now := time.monotonic()) < start + seconds:
-            owed += RATE * (now - last)
+        acts = [
+            Regularly(LOOK_EVERY, self.look),
+            Regularly(SAMPLE_EVERY, self.weigh),
+            Regularly(KILL_EVERY, self.kill_one),
+            Regularly(TEND_EVERY, self.fleet.tend_next),
+            Regularly(SAY_EVERY, lambda: self.say(self.situation())),
+            Regularly(seconds / 2, lambda: self.fleet.narrow(narrowed)),
+            Regularly(seconds * 3 / 4, lambda: self.fleet.revoke(revoked)),
+        ]
+        while (now := time.monotonic()) < self.emitting_since + seconds:
+            self.emit(now - last)
             last = now
-            self.fleet.emit(int(owed))
-            owed -= int(owed)
             self.fleet.trouble(now)
-            if now >= due["sample"]:
-                due["sample"] = now + SAMPLE_EVERY
-                self.weigh(now)
-            if now >= due["kill"]:
-                due["kill"] = now + KILL_EVERY
-                self.kill_one()
-            if now >= due["tend"]:
-                due["tend"] = now + TEND_EVERY
-                self.fleet.tend_next()
-            if now >= due["say"]:
-                due["say"] = now + 20
-                self.say(self.situation())
-            if now >= start + seconds / 2 and narrowed.narrowed is None:
-                self.fleet.narrow(narrowed)
-            if now >= start + seconds * 3 / 4 and not revoked.revoked:
-                self.fleet.revoke(revoked)
+            for each in acts:
+                each.act_if_due(now)
             time.sleep(max(0.0, now + TICK_SECONDS - time.monotonic()))
-        self.emitted_for = time.monotonic() - start
+        self.emitted_for = time.monotonic() - self.emitting_since
 
-    def weigh(self, now: float) -> None:
+    def emit(self, seconds: float) -> None:
+        """What is due of so many seconds."""
+        self.due = 0 if self.flooded else self.due + RATE * seconds
+        self.fleet.emit(int(self.due))
+        self.due -= int(self.due)
+
+    def look(self) -> None:
+        self.flooded = sum(self.fleet.waiting().values()) > BACKLOG
+
+    def weigh(self) -> None:
         """The eldest worker of each function: it is never killed while it has others."""
+        at = time.monotonic() - self.emitting_since
         eldest: dict[str, Worker] = {}
         for worker in self.workers():
             eldest.setdefault(worker.function, worker)
         for name, worker in eldest.items():
-            self.sizes[name].append((now - self.emitting_since, worker.mib))
+            self.sizes[name].append((at, worker.mib))
 
     def kill_one(self) -> None:
+        """The youngest worker of the function whose turn it is, once requests have come in since the last."""
+        received = len(self.fleet.receiver.received)
+        if received < self.kills_next_at:
+            return
+        self.kills_next_at = received + MOVED_ON
         wanted = next(self.victims)
         found = [worker for worker in self.workers() if worker.function == wanted]
         if found and kill(found[-1]):
@@ -158,14 +189,21 @@ def main() -> int:
         sys.stderr.write(f"SOAK_SECONDS must be from 10 to {LONGEST_SECONDS - TO_REST_SECONDS}\n")
         return 2
     began, home = time.monotonic(), Home(CHECKOUT / ".local" / "soak")
-    lifecycle.down(home)
+    _take_down(home)
     try:
         stack = lifecycle.up(home, lambda step: console.print(f"{time.monotonic() - began:6.1f} s  {step}"))
         with Receiver(server_context(stack.ca_certificate, stack.ca_key)) as receiver:
             lot = random.Random(SEED)
             return _soak(Soak(home, stack, Fleet(stack, receiver, lot), lot, began))
     finally:
-        lifecycle.down(home)
+        _take_down(home)
+
+
+def _take_down(home: Home) -> None:
+    """The server, and every worker that did not end with it."""
+    lifecycle.down(home)
+    for worker in workers(home.scratch, {"any": ""}):
+        kill(worker)
 
 
 def _soak(soak: Soak) -> int:

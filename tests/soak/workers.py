@@ -31,7 +31,7 @@ def _workers(scratch: Path, functions: Mapping[str, str]) -> Iterator[Worker]:
             with contextlib.suppress(OSError):
                 command = (entry / "cmdline").read_text()
                 for name, deployed in functions.items():
-                    if f"{scratch.absolute()}/ministack-lambda-{deployed}-" in command:
+                    if f"{scratch.absolute()}/ministack-lambda-{deployed}" in command:
                         yield Worker(int(entry.name), name, _born(entry), _mib(entry))
 
 
