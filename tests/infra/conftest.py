@@ -110,6 +110,11 @@ def _stack(**context: str) -> HookkeeperStack:
     return build(cdk.App(context={**_FLAGS, "aws:cdk:bundling-stacks": [], **context}))
 
 
+def synthesised(**context: str) -> Synthesised:
+    """The template of a stage, made now."""
+    return Synthesised(assertions.Template.from_stack(_stack(**context)).to_json())
+
+
 @pytest.fixture(scope="session")
 def stack() -> HookkeeperStack:
     return _stack(stage="prod", sender="webhooks@example.com")
@@ -124,7 +129,7 @@ def prod(stack: HookkeeperStack) -> Synthesised:
 @pytest.fixture(scope="session")
 def given() -> Synthesised:
     """A stage with every option that is off by default."""
-    stack = _stack(
+    return synthesised(
         stage="prod",
         sender="webhooks@hooks.example.com",
         sender_domain="hooks.example.com",
@@ -133,11 +138,8 @@ def given() -> Synthesised:
         account_concurrency="10",
         runtime_document='{"tenant_policies": {"acme": "patient"}}',
     )
-    return Synthesised(assertions.Template.from_stack(stack).to_json())
 
 
 @pytest.fixture(scope="session")
 def local() -> Synthesised:
-    return Synthesised(
-        assertions.Template.from_stack(_stack(stage="local", extra_ca_file="/ca.pem")).to_json()
-    )
+    return synthesised(stage="local", extra_ca_file="/ca.pem")

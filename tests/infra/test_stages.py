@@ -1,8 +1,14 @@
 """Which stages there are, what they refuse, and the arithmetic their numbers must obey."""
 
+import json
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import aws_cdk as cdk
 import pytest
 
-from infra.config import ROUTING_CACHE_SECONDS, Feed, Size, StageConfig, StageRefusedError, stage_config
+from infra.app import main
+from infra.config import ROUTING_CACHE_SECONDS, Size, StageConfig, StageRefusedError, stage_config
 
 STAGES = [
     pytest.param({"stage": "dev", "sender": "a@example.com"}, id="dev"),
@@ -75,8 +81,67 @@ def test_the_sweep_ends_before_the_next_begins(context: dict[str, str]) -> None:
 @pytest.mark.parametrize("context", STAGES)
 def test_a_big_batch_has_its_window_and_a_concurrency_that_lambda_takes(context: dict[str, str]) -> None:
     config = stage_config(context.get)
-    feeds: list[Feed] = [config.events, config.deliveries, config.backfill, config.notices, config.contacts]
-    for feed in feeds:
+    for feed in config.feeds:
         assert feed.window_seconds >= 1 or feed.batch_size <= 10
         assert 2 <= feed.max_concurrency <= 1000
         assert feed.receives >= 10
+
+
+# ── what a stage may be told ─────────────────────────────────────────────────────────────────────
+
+PROD = {"stage": "prod", "sender": "webhooks@hooks.example.com"}
+
+
+@pytest.mark.parametrize(
+    "told, why",
+    [
+        ({"sender": None}, "-c sender="),
+        ({"allowed_private_cidrs": "10.0.0.0/8"}, "public addresses only"),
+        ({"runtime_document": '{"tenant_policies": {"acme": "lenient"}}'}, "'lenient', which is no preset"),
+        ({"runtime_document": '{"presets": {"mine": {"like": "kind"}}}'}, "'kind', which is none of graded"),
+        ({"runtime_document": {"retention_days": 99}}, "/retention_days"),
+        ({"runtime_document": "{"}, "Invalid JSON"),
+        ({"sender_domain": "other.example.com"}, "is no address of sender_domain"),
+        ({"sender_domain": "example.com"}, "is no address of sender_domain"),
+        ({"hosted_zone_id": "Z1"}, "records of a sender_domain"),
+        ({"static_ips": "4"}, "0 to 3"),
+        ({"static_ips": "-1"}, "0 to 3"),
+        ({"static_ips": "two"}, "must be a number"),
+        ({"account_concurrency": "many"}, "must be a number"),
+    ],
+    ids=str,
+)
+def test_production_refuses_what_cannot_be_meant_and_says_why(told: dict[str, Any], why: str) -> None:
+    with pytest.raises(StageRefusedError, match=why):
+        stage_config((PROD | told).get)
+
+
+def test_the_first_runtime_document_is_checked_and_taken_as_it_is() -> None:
+    document = {"tenant_policies": {"acme": "patient"}, "auto_suspend": "observe"}
+    for told in (document, json.dumps(document)):
+        assert stage_config((PROD | {"runtime_document": told}).get).runtime_document == document
+    assert stage_config(PROD.get).runtime_document == {}
+
+
+@pytest.mark.parametrize("limit, most", [(10, 10), (100, 50), (1000, 500), (5000, 2500)])
+def test_event_sources_leave_half_of_the_accounts_concurrency_to_others(limit: int, most: int) -> None:
+    config = stage_config((PROD | {"account_concurrency": str(limit)}).get)
+    together = sum(feed.max_concurrency for feed in config.feeds)
+    assert together <= most
+    assert min(feed.max_concurrency for feed in config.feeds) >= 2
+
+
+def test_a_stage_is_one_frozen_dataclass() -> None:
+    config = stage_config(PROD.get)
+    with pytest.raises(FrozenInstanceError):
+        config.sender = "else@example.com"  # type: ignore[misc]
+
+
+def test_cdk_synth_ends_with_the_sentence_and_not_with_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context = {"stage": "prod", "sender": "a@example.com", "allowed_private_cidrs": "10.0.0.0/8"}
+    app = cdk.App(context=context)
+    monkeypatch.setattr(cdk, "App", lambda: app)
+    with pytest.raises(SystemExit, match="hookkeeper: a production stage reaches public addresses only"):
+        main()

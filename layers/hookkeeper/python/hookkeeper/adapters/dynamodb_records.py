@@ -1,6 +1,7 @@
 """Domain values as DynamoDB's plain ones and back, by the types their dataclasses declare.
 
-A new field of the domain is stored from the day it exists, and is its default on older items.
+A new field of the domain is stored from the day it exists, is its default on older items, and is overlooked
+by older workers. Where that will not do, the item's `v` is raised, and older workers leave it alone (F54).
 """
 
 import types
@@ -12,6 +13,10 @@ from functools import cache, partial
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from hookkeeper.adapters.dynamodb import moment
+from hookkeeper.domain.errors import OwnFaultError
+
+READABLE_VERSIONS = (1,)
+"""Of items: the present version, which is not written while it is 1, and the one before it."""
 
 _T = TypeVar("_T")
 _MICROSECOND = timedelta(microseconds=1)
@@ -25,8 +30,11 @@ def record(value: Any, *, without: frozenset[str] = frozenset()) -> dict[str, An
 def restored(kind: type[_T], values: Mapping[str, Any], **known: Any) -> _T:
     """The dataclass again, from `decoded` values; `known` are the fields that the item's key tells.
 
-    Raises TypeError where a field without a default is missing.
+    Raises TypeError where a field without a default is missing, and OwnFaultError where the item is newer
+    than this worker, so that whatever asked for it waits for the deploy that knows it.
     """
+    if values.get("v", 1) not in READABLE_VERSIONS:
+        raise OwnFaultError(f"an item of version {values['v']}; this worker reads {READABLE_VERSIONS}")
     readers = _readers(kind)  # type: ignore[arg-type]  # a class is hashable; mypy does not see it here
     told = {name: read(values[name]) for name, read in readers if name in values}
     return kind(**{**told, **known})
