@@ -226,6 +226,17 @@ def test_the_audit_says_whether_a_probe_passed_before_it_was_active_again(
     assert [(record.action, record.detail) for record in told_of] == [("subscription.reenabled", told)]
 
 
+def test_how_a_passed_probe_was_answered_stays_on_the_recoverys_record(
+    stage: Stage, recover: Started
+) -> None:
+    suspended(stage)
+    state = task(recover, "lock", a_sample("recover"))
+    end = task(recover, "activate", state | {"passed": True, "status_code": 204}, times=2)
+    recovery = stage.recoveries.get(a_key().scope, end["recovery_id"])
+    assert recovery is not None
+    assert (recovery.status, recovery.probe_status_code) == (RecoveryStatus.RUNNING, 204)
+
+
 # ── each task ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -278,6 +289,40 @@ def test_an_activation_that_was_lost_ends_and_leaves_the_winner_alone(stage: Sta
         assert answer["next"] == "end"
     assert stage.standing().subscription.status is Status.REVOKED
     assert not lock_of(stage).held
+
+
+def test_f50_the_tasks_of_an_older_execution_redriven_after_a_newer_suspension_change_nothing(
+    stage: Stage, recover: Started
+) -> None:
+    suspended(stage, 1)
+    state = task(recover, "lock", a_sample("recover") | {"probe": False})
+    task(recover, "activate", state)
+    transition.pause(
+        a_key(),
+        actor=ACTOR,
+        now=datetime.now(UTC),
+        margins=Margins(),
+        subscriptions=stage.subscriptions,
+        ids=recover.module.ids,
+    )
+    before = stage.standing(), stage.recoveries.of(a_key(), limit=9), stage.notices.of(a_key(), limit=9)
+    for action in ("activate", "probe_failed", "slice", "failed"):
+        assert task(recover, action, state | {"passed": True})["next"] == "end"
+    assert (stage.standing(), stage.recoveries.of(a_key(), limit=9)) == before[:2]
+    assert list(stage.notices.of(a_key(), limit=9)) == list(before[2])
+    assert stage.bodies("backfill") == []
+
+
+def test_f51_the_state_stays_as_small_as_it_began_however_much_is_owed(
+    stage: Stage, recover: Started
+) -> None:
+    """Step Functions takes 256 KiB."""
+    suspended(stage)
+    stage.archive.put([an_event(n) for n in range(1, 1_001)], now=datetime.now(UTC))
+    state = task(recover, "lock", a_sample("recover") | {"probe": False})
+    state = task(recover, "slice", task(recover, "activate", state))
+    assert len(stage.bodies("backfill")) == 3
+    assert len(json.dumps(state)) < 2_000
 
 
 def test_a_slice_that_the_queue_refuses_is_sent_again_whole(stage: Stage, recover: Started) -> None:
