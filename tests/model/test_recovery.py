@@ -19,7 +19,7 @@ from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.usecases.replay import Asked, replay
 from hookkeeper.usecases.retry import retry
 
-from tests.builders import ACTOR, HOUR, MINUTE
+from tests.builders import ACTOR, HOUR, MINUTE, a_key
 from tests.fakes import FakeAudit, FakeWorkflow
 from tests.model.product import DOWN, GONE, WELL, Product, status
 
@@ -236,6 +236,26 @@ def test_f29_suspended_again_in_the_middle_it_leaves_the_rest_to_the_next_re_ena
     back_again(product, key)
     product.run(HOUR)
     assert accepted(product, key) == Counter(ids)
+
+
+def test_f30_revoked_in_the_middle_nothing_more_is_sent_and_the_url_s_next_holder_gets_none_of_it() -> None:
+    product = Product()
+    key = suspended(product)
+    missed(product, 200, every=SECOND)
+    product.reenable(key)
+    while len(accepted(product, key)) < 60:
+        product.run(SECOND)
+    received = len(product.endpoint(key).received)
+    product.revoke(key)
+    again = product.subscribe(key=a_key(2), endpoint_url=product.present(key).endpoint_url)
+    product.run(2 * HOUR)
+    assert len(product.endpoint(key).received) == received
+    assert product.endpoint(again).received == []
+    assert recovery_of(product, key).status is RecoveryStatus.CANCELLED
+    assert (product.queued(), product.world.owed) == ([], {})
+    event = product.emit()
+    product.run(MINUTE)
+    assert accepted(product, again) == Counter([event.id])
 
 
 @pytest.mark.parametrize("rate", [None, 7.0])
