@@ -174,7 +174,10 @@ class Recovery(Construct):
         return task
 
     def _end_what_broke(self, queues: Queues) -> None:
-        """An execution that ended without its last task must not keep the subscription's lock."""
+        """An execution that ended without its last task must not keep the subscription's lock.
+
+        Should the function fail at that, Lambda tries twice more; then the sweep finds the lock by its lease.
+        """
         events.Rule(
             self,
             "Ended",

@@ -197,14 +197,14 @@ class Core:
             [Incoming(event, event.id) for event in events], now=self.now, ports=self.fan_out_ports
         )
 
-    def deliver(self, *parcels: Parcel, stop_at_seconds: float | None = None) -> Delivered:
+    def deliver(self, *parcels: Parcel, seconds_left: Callable[[], float] | None = None) -> Delivered:
         return deliver(
             parcels,
             now=self.now,
             config=self.world.config,
             margins=self.margins,
             ports=self.deliver_ports,
-            stop_at_seconds=stop_at_seconds,
+            seconds_left=seconds_left,
         )
 
     def sweep(self) -> Swept:

@@ -834,14 +834,19 @@ def _ok(_: OutboundRequest) -> Answer:
 
 @dataclass
 class FakeSender(_Fake):
-    """Every endpoint in one function: `answer` sees the request and says how it ended."""
+    """Every endpoint in one function: `answer` sees the request and says how it ended.
+
+    `stops` are what time each call had.
+    """
 
     answer: Callable[[OutboundRequest], Answer] = _ok
+    stops: list[float | None] = field(default_factory=list)
 
     @_call
     def send(
         self, requests: Sequence[OutboundRequest], *, stop_at_seconds: float | None = None
     ) -> Sequence[Answer]:
+        self.stops.append(stop_at_seconds)
         self.world.requests.extend(requests)
         return [self.answer(request) for request in requests]
 

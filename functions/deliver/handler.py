@@ -105,7 +105,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         config=runtime.current(),
         margins=margins,
         ports=ports,
-        stop_at_seconds=context.get_remaining_time_in_millis() / 1000 - WRITE_SECONDS,
+        seconds_left=lambda: context.get_remaining_time_in_millis() / 1000 - WRITE_SECONDS,
     )
     _tell(delivered, now)
     fates = {message_id: report.fate for message_id, report in zip(parcels, delivered.reports, strict=True)}

@@ -132,7 +132,7 @@ def run(plan: Plan, base_url: str, certificate: Path, *, answers: bool) -> dict[
             config=RuntimeConfig(),
             margins=Margins(),
             ports=replace(core.deliver_ports, sender=own.sender, lanes=source),
-            stop_at_seconds=FUNCTION_SECONDS - WRITE_SECONDS,
+            seconds_left=lambda: FUNCTION_SECONDS - WRITE_SECONDS,
         )
         waits = {Fate.AGAIN_NOW: 0.0, Fate.AGAIN_LATER: VISIBILITY_SECONDS}
         return [(r.parcel, waits[r.fate]) for r in delivered.reports if r.fate in waits]

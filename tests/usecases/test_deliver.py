@@ -729,8 +729,23 @@ def test_f03_what_there_was_no_time_for_is_handed_back_at_once() -> None:
     core.subscribe()
     left = iter([says(200)] + [Answer(fault=Fault.OUT_OF_TIME)] * 9)
     core.answer = lambda _: next(left)
-    delivered = core.deliver(*messages(core, 10), stop_at_seconds=20)
+    delivered = core.deliver(*messages(core, 10))
     assert Counter(fates(delivered)) == {Fate.DONE: 1, Fate.AGAIN_NOW: 9}
+
+
+@pytest.mark.parametrize("call", ["Ledger.read_batch", "HealthStore.write_circuit", "Secrets.signing"])
+def test_f03_what_is_read_before_the_requests_takes_of_their_time_and_not_of_what_is_kept_for_writing(
+    call: str,
+) -> None:
+    core = Core()
+    core.subscribe(health=a_health(circuit=OPEN, outage_from=NOW - HOUR))
+    core.world.after_call = lambda name: core.later(3 * SECOND if name == call else timedelta())
+
+    def seconds_left() -> float:
+        return 20 - (core.now - NOW).total_seconds()
+
+    core.deliver(*messages(core, 1), seconds_left=seconds_left)
+    assert core.sender.stops == [17.0]
 
 
 def test_what_found_no_place_beside_others_of_a_slow_endpoint_is_queued_anew_and_counts_for_nothing() -> None:

@@ -1,6 +1,6 @@
 """Send what is due of a batch, all at once; what cannot be sent is not an attempt."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ NO_PLACE_WAIT = timedelta(seconds=5)
 """Counted from the batch's end, which is when its slow endpoint has answered or has not."""
 
 
-def attempt(batch: Batch, due: Sequence[Case], *, stop_at_seconds: float | None) -> Sequence[Case]:
+def attempt(batch: Batch, due: Sequence[Case], *, seconds_left: Callable[[], float] | None) -> Sequence[Case]:
     """Make one request for each; answers the cases whose endpoint has said something, or failed to."""
     ready: list[tuple[Case, OutboundRequest]] = []
     for case in due:
@@ -31,7 +31,8 @@ def attempt(batch: Batch, due: Sequence[Case], *, stop_at_seconds: float | None)
             _not_tried(batch, case)
     if not ready:
         return []
-    answers = batch.ports.sender.send([request for _, request in ready], stop_at_seconds=stop_at_seconds)
+    left = seconds_left() if seconds_left else None
+    answers = batch.ports.sender.send([request for _, request in ready], stop_at_seconds=left)
     tried: list[Case] = []
     for (case, _), answer in zip(ready, answers, strict=True):
         case.answer = answer

@@ -4,7 +4,7 @@ Whatever happens between any two calls, an owed delivery stays in a queue, in an
 subscription's outage. Answers which messages may go and which come back.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -45,13 +45,17 @@ def deliver(
     config: RuntimeConfig,
     margins: Margins,
     ports: DeliverPorts,
-    stop_at_seconds: float | None = None,
+    seconds_left: Callable[[], float] | None = None,
 ) -> Delivered:
-    """Deliver what is due of at most 25 messages; `stop_at_seconds` is the time left for requests."""
+    """Deliver what is due of at most 25 messages.
+
+    `seconds_left` is asked what time there is for requests when they begin: all that is read before them
+    takes some.
+    """
     readings = ports.ledger.read_batch([parcel.key for parcel in parcels])
     batch = Batch.of(parcels, readings, now=now, config=config, margins=margins, ports=ports)
     due = receive(batch)
-    tried = attempt(batch, due, stop_at_seconds=stop_at_seconds)
+    tried = attempt(batch, due, seconds_left=seconds_left)
     counted = settle(batch, tried)
     feed_circuits(batch)
     _tell_fuse(batch)
