@@ -39,6 +39,12 @@ _PROBLEMS: dict[str, tuple[apigateway.ResponseType, int, str, str]] = {
 }
 
 
+_EACH_ANSWER = {
+    "Cache-Control": "'no-store'",
+    "Strict-Transport-Security": "'max-age=63072000'",
+    "X-Content-Type-Options": "'nosniff'",
+}
+
 _RETRY_AFTER_SECONDS = {"throttled": 1, "quota_exceeded": 3600}
 """A bucket fills by the second; a day's quota comes back within the day, and a client need not hammer."""
 
@@ -46,7 +52,7 @@ _RETRY_AFTER_SECONDS = {"throttled": 1, "quota_exceeded": 3600}
 def add_problems(rest: apigateway.RestApi) -> None:
     """Let the gateway answer as `api` does."""
     for id_, (type_, status, code, title) in _PROBLEMS.items():
-        headers = {"Content-Type": "'application/problem+json'"}
+        headers = {"Content-Type": "'application/problem+json'", **_EACH_ANSWER}
         if status == 401:
             headers["WWW-Authenticate"] = "'Bearer'"
         if code in _RETRY_AFTER_SECONDS:

@@ -89,6 +89,7 @@ class Reach:
     entropy: Callable[[int], bytes]
     host_rules: HostRules
     margins: Margins
+    api_url: str
     console_url: str
 
 

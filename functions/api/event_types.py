@@ -9,6 +9,7 @@ from cursors import Cursors
 from hookkeeper.api import EventTypeIn, EventTypeOut, Page
 from hookkeeper.domain.access import Right
 from hookkeeper.domain.catalogue import matched
+from hookkeeper.domain.errors import InvalidInputError
 from hookkeeper.domain.event import checked_patterns
 from hookkeeper.usecases.catalogue import list_event_type
 
@@ -28,8 +29,7 @@ def list_all(
     place = cursors.open(cursor)
     found = call.reach.catalogue.all()
     if pattern is not None:
-        (checked,) = checked_patterns([pattern])
-        found = matched(checked, found)
+        found = matched(_checked(pattern), found)
     rest = [each for each in found if place is None or each.name > place[0]]
     more = len(rest) > limit
     return Page(
@@ -61,3 +61,11 @@ def put(name: str, wanted: EventTypeIn) -> EventTypeOut:
 
 def _text(document: dict[str, Any] | None) -> str | None:
     return None if document is None else json.dumps(document, separators=(",", ":"))
+
+
+def _checked(pattern: str) -> str:
+    try:
+        (checked,) = checked_patterns([pattern])
+    except InvalidInputError as error:
+        raise InvalidInputError(error.detail, code=error.code, pointer="?pattern") from None
+    return checked

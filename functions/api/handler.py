@@ -28,6 +28,15 @@ from wiring import reach_of
 
 import events
 
+EACH_ANSWER = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "Strict-Transport-Security": "max-age=63072000",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Answers are for programs: no browser is to keep, frame, run or guess at one."""
+
 settings = ApiSettings.load()
 logger = Logger(service="api", level=settings.log_level)
 metrics = Metrics(namespace="Hookkeeper", service="api")
@@ -79,6 +88,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         answer = _refusal(event, call) or app.resolve(bodies.as_json(event), context)
     finally:
         reach.tenants.leave()
+    answer["multiValueHeaders"] = {n: [v] for n, v in EACH_ANSWER.items()} | answer["multiValueHeaders"]
     _tell(event, call, answer, latency_ms=round((time.monotonic() - began) * 1000))
     return answer
 

@@ -106,7 +106,9 @@ def create(wanted: SubscriptionIn) -> Response[SubscriptionCreated]:
         challenged=created.challenged,
         warnings=warnings(created.subscription.event_types, reach.catalogue.all()),
     )
-    headers = _etag(created.subscription) | {"Location": f"/v1/subscriptions/{created.subscription.id}"}
+    headers = _etag(created.subscription) | {
+        "Location": f"{reach.api_url}/v1/subscriptions/{created.subscription.id}"
+    }
     return Response(201, content_type=JSON, body=body, headers=headers)
 
 

@@ -98,5 +98,6 @@ def reach_of(settings: ApiSettings) -> Reach:
             own_hosts=frozenset(settings.own_hosts), allowed_hosts=frozenset(settings.allowed_hosts)
         ),
         margins=Margins(outage=settings.margin),
+        api_url=settings.api_url,
         console_url=settings.console_url,
     )

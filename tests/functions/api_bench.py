@@ -231,6 +231,7 @@ class Bench:
             entropy=Entropy(),
             host_rules=HostRules(own_hosts=frozenset({"api.hookkeeper.dev"})),
             margins=Margins(),
+            api_url="https://api.hookkeeper.dev/api",
             console_url="https://api.hookkeeper.dev/api/console",
         )
 

@@ -87,7 +87,7 @@ def test_a_new_subscription_is_pending_with_its_secret_shown_and_its_challenge_a
     body = answer.body
     assert (body["status"], body["enabled"], body["version"]) == ("pending", False, 1)
     assert answer.headers["etag"] == '"1"'
-    assert answer.headers["location"] == f"/v1/subscriptions/{body['id']}"
+    assert answer.headers["location"] == f"https://api.hookkeeper.dev/api/v1/subscriptions/{body['id']}"
     ((key, token),) = bench.world.challenges
     assert key.subscription_id == body["id"]
     (stored,) = [secret for (k, _), (secret, _) in bench.world.secrets.items() if k == key]
@@ -969,6 +969,8 @@ def test_an_idempotency_key_makes_one_subscription_and_keeps_no_secret(bench: Be
     key = {"Idempotency-Key": '"k1"'}
     first = bench.ask("POST", "/v1/subscriptions", CREATE, headers=key, at=NOW)
     again = bench.ask("POST", "/v1/subscriptions", CREATE, headers={"idempotency-key": "k1"}, at=NOW)
+    place = f"https://api.hookkeeper.dev/api/v1/subscriptions/{first.body['id']}"
+    assert first.headers["location"] == place, "with the stage in it"
     assert (first.status, again.status) == (201, 201)
     assert again.headers["idempotency-replayed"] == "true"
     assert again.body == first.body | {"secret": None}

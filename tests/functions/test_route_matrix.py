@@ -355,3 +355,16 @@ def test_json_is_json_however_its_type_is_spelt(bench: Bench, media_type: str) -
 @pytest.mark.parametrize("raw", ["", " \n", "{}", "null"])
 def test_a_route_that_takes_no_body_takes_one_that_says_nothing(bench: Bench, raw: str) -> None:
     assert sent(bench, "POST /v1/recoveries/<recovery_id>/resume", raw).status == 200
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_no_answer_is_kept_framed_run_or_guessed_at(bench: Bench, route: str) -> None:
+    for answer in (asked(bench, route, OWN), asked(bench, route, OWN, tenant=None)):
+        assert answer.headers.items() >= {
+            ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+            ("referrer-policy", "no-referrer"),
+            ("strict-transport-security", "max-age=63072000"),
+            ("x-content-type-options", "nosniff"),
+        }
+        kept = answer.headers["cache-control"]
+        assert kept == ("public, max-age=300" if route == "GET /openapi.json" else "no-store")

@@ -103,6 +103,14 @@ def test_no_key_can_reach_a_log(prod: Any) -> None:
     assert all(not m["DataTraceEnabled"] for m in stage["MethodSettings"])
 
 
+def test_the_gateways_own_errors_are_not_kept_or_guessed_at_either(prod: Any) -> None:
+    for response in prod.of("AWS::ApiGateway::GatewayResponse").values():
+        told = response["ResponseParameters"]
+        assert told["gatewayresponse.header.Cache-Control"] == "'no-store'"
+        assert told["gatewayresponse.header.X-Content-Type-Options"] == "'nosniff'"
+        assert told["gatewayresponse.header.Strict-Transport-Security"] == "'max-age=63072000'"
+
+
 def test_a_throttled_caller_is_told_when_to_come_again(prod: Any) -> None:
     waits = {
         r["ResponseType"]: r["ResponseParameters"]["gatewayresponse.header.Retry-After"]

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -135,7 +136,7 @@ def test_the_samples_emit_by_queue_and_api_and_verify_what_arrives(
         "API": stack.api_url,
         "KEY": customer.api.key,
     }
-    commands = {
+    commands: dict[str, list[str | Path]] = {
         "evt_by_queue": [sys.executable, SAMPLES / "emit" / "emit.py", customer.tenant, "evt_by_queue"],
         "evt_by_api": [SAMPLES / "emit" / "emit.sh", "evt_by_api"],
     }
@@ -144,7 +145,7 @@ def test_the_samples_emit_by_queue_and_api_and_verify_what_arrives(
     customer.wait("both", lambda: set(commands) <= set(customer.accepted()))
     for each in receiver.deliveries(customer.path):
         request = {"secret": secret, "headers": each.headers, "body": each.body.decode()}
-        verify = [sys.executable, SAMPLES / "verify" / "verify.py"]
+        verify: list[str | Path] = [sys.executable, SAMPLES / "verify" / "verify.py"]
         subprocess.run(verify, input=json.dumps(request), text=True, check=True, timeout=60)
 
 
