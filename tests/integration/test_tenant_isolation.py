@@ -104,8 +104,10 @@ def test_nobody_elses_items_are(database: Any, stack: Stack, call: Call, pk: str
 def test_a_repository_that_is_asked_for_another_tenant_is_refused_by_the_policy(
     database: Any, stack: Stack
 ) -> None:
-    tables = {f"{name}_table": stack.tables[name.title()] for name in ("subscriptions", "audit", "notices")}
-    subscriptions = DynamoDBSubscriptions(database, **tables)
+    names = [stack.tables[name] for name in ("Subscriptions", "Audit", "Notices")]
+    subscriptions = DynamoDBSubscriptions(
+        database, subscriptions_table=names[0], audit_table=names[1], notices_table=names[2]
+    )
     assert subscriptions.get(SubscriptionKey(Scope("t1", Mode.LIVE), "sub_1")) is None
     for wrong in (Scope("t2", Mode.LIVE), Scope("t1", Mode.TEST)):
         with pytest.raises(ClientError, match="AccessDenied"):
