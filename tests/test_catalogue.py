@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-ROW = re.compile(r"^\| ((?:F|T|BB-)\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ((?:F|T|BB-|S)\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
 NAMED = re.compile(r"`([\w/]+\.py)(?:::(test_\w+))?`")
 
 ROWS = {
@@ -18,7 +18,10 @@ ROWS = {
 FAULTS = [*range(1, 56), *range(57, 61)]
 THREATS = [*range(9, 65)]
 BUGS = [2, 3, 4, 7, 9, 10, 12, 13, 16, 17, 18, 20, 24, 26, 29, 30, 31, 32, 36, 37, 38, 41, 42, 43, 48]
-EXPECTED = {f"F{n:02}" for n in FAULTS} | {f"T{n:02}" for n in THREATS} | {f"BB-{n:02}" for n in BUGS}
+STORIES = {f"S{n}" for n in range(1, 17)}
+EXPECTED = (
+    {f"F{n:02}" for n in FAULTS} | {f"T{n:02}" for n in THREATS} | {f"BB-{n:02}" for n in BUGS} | STORIES
+)
 
 
 @cache
@@ -40,3 +43,8 @@ def test_every_test_of_a_row_exists(row: str) -> None:
         if not (TESTS / file).exists() or (name and name not in named_in(file))
     ]
     assert missing == []
+
+
+@pytest.mark.parametrize("row", sorted(STORIES))
+def test_every_story_is_told_by_its_number(row: str) -> None:
+    assert all(name.startswith(f"test_story_{row.removeprefix('S')}_") for _, name in ROWS[row])
