@@ -41,6 +41,7 @@ _HOURS_OF_CHALLENGES = 3
 
 _TOLD = ("sent", "gathered", "capped", "deferred")
 _OUTCOMES = ("success", "retryable", "permanent", "fatal")
+_STATUSES = ("pending", "active", "suspended", "revoked")
 
 
 class Monitoring(Construct):
@@ -348,6 +349,19 @@ class Monitoring(Construct):
         """The requests that AWS counts on its bill; bytes and storage are for the Cost Explorer."""
         board = cloudwatch.Dashboard(self, "Costs", default_interval=cdk.Duration.days(7))
         board.add_widgets(
+            _graph(
+                "Subscriptions by status (counted once a day)",
+                [
+                    _own(
+                        f"Subscriptions_{status}",
+                        "sweep",
+                        statistic="Maximum",
+                        label=status,
+                        period=cdk.Duration.days(1),
+                    )
+                    for status in _STATUSES
+                ],
+            ),
             _graph("Invocations", [f.metric_invocations(label=name) for name, f in functions.items()]),
             _graph(
                 "Messages sent to queues",

@@ -23,6 +23,7 @@ from hookkeeper.adapters.sqs_lanes import SqsLanes
 from hookkeeper.adapters.sqs_queues import SqsNotices
 from hookkeeper.domain.config import Margins
 from hookkeeper.settings import SweepSettings
+from hookkeeper.usecases.count_statuses import count_statuses
 from hookkeeper.usecases.sweep import SweepPorts, Swept, sweep
 
 _COUNTED = {
@@ -36,6 +37,9 @@ _COUNTED = {
 
 _LATE = {"owed": "OwedLateness", "recovery": "RecoveryLateness", "notice": "NoticeAge"}
 """The metric of how late each kind of due thing was found, in seconds."""
+
+COUNTED_AT = "03:00"
+"""When subscriptions are counted, by the schedule's own clock (UTC)."""
 
 warnings.filterwarnings("ignore", "No application metrics to publish")  # it is the good case
 
@@ -98,10 +102,13 @@ ports = SweepPorts(
 
 @metrics.log_metrics
 @logger.inject_lambda_context(clear_state=True)
-def handler(_event: dict[str, Any], _context: Any) -> dict[str, int]:
+def handler(event: dict[str, Any], _: Any) -> dict[str, int]:
     swept = sweep(now=datetime.now(UTC), config=runtime.current(), margins=margins, ports=ports)
     with swept.sparing_the_rest():
         _look_into_dead_letters()
+    if event["time"][11:16] == COUNTED_AT:
+        with swept.sparing_the_rest():
+            _count_subscriptions()
     _tell(swept)
     if swept.errors:
         raise swept.errors[0]
@@ -114,6 +121,12 @@ def _look_into_dead_letters() -> None:
         if queue.count:
             metrics.add_metric("DeadLetters", MetricUnit.Count, queue.count)
             logger.warning("dead_letters.found", extra={"queue": queue.name, "count": queue.count})
+
+
+def _count_subscriptions() -> None:
+    """All of them are read for it: once a day, and a minute that is missed is the next day's."""
+    for status, count in count_statuses(access=ports.access, subscriptions=ports.subscriptions).items():
+        metrics.add_metric(f"Subscriptions_{status}", MetricUnit.Count, count)
 
 
 def _tell(swept: Swept) -> None:

@@ -96,7 +96,7 @@ def _show_preview(session: Session, wanted: dict[str, Any], present: dict[str, A
     """Read with the operator's own rights on the tables, since it is over all tenants."""
     from hookkeeper.usecases.suspend import describe
 
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "tenant_id": each.standing.subscription.scope.tenant_id,
             "mode": str(each.standing.subscription.scope.mode),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hookkeeper.adapters.dynamodb_access import DynamoDBAccess
 from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.health import Streak
 from hookkeeper.domain.outcome import Outcome
@@ -32,6 +33,7 @@ from tests.builders import (
     a_pending_subscription,
     a_recovery,
     a_subscription,
+    a_tenant,
     an_owed,
 )
 from tests.contracts.conftest import Aws
@@ -238,6 +240,22 @@ def test_an_idle_sweep_writes_no_metric_since_each_would_cost_all_month(
 ) -> None:
     scene.sweep(dead_letter_queues=(f"Deliveries|{scene.stage.queue('dead')}|",))
     assert seen(capsys.readouterr().out) == {}
+
+
+def test_once_a_day_subscriptions_are_counted_by_status(
+    scene: Scene, capsys: pytest.CaptureFixture[str]
+) -> None:
+    DynamoDBAccess(scene.stage.dynamodb, access_table=scene.stage.aws.table("Access")).create_tenant(
+        a_tenant()
+    )
+    scene.stage.add(a_subscription())
+    sweep = configured(scene.start("sweep", SweepSettings))
+    for time, counted in (("02:59", {}), ("03:00", {"active": [1.0], "suspended": [0.0]}), ("03:01", {})):
+        sweep(a_sample("sweep") | {"time": f"2026-12-01T{time}:07Z"})
+        emitted = seen(capsys.readouterr().out)
+        told = {name.removeprefix("Subscriptions_"): values for (_, name, _), values in emitted.items()}
+        assert counted.items() <= told.items()
+        assert bool(told) is bool(counted)
 
 
 def test_a_functions_trouble_is_in_its_log_as_the_error_filter_looks_for_it(prod: Any, scene: Scene) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hookkeeper.domain.outcome import Outcome
+from hookkeeper.domain.subscription import Status
 from hookkeeper.usecases.fan_out import Taken
 from hookkeeper.usecases.notify import Told
 
@@ -91,6 +92,7 @@ FAMILIES: dict[str, type[StrEnum] | tuple[str, ...]] = {
     "Events_": Taken,
     "Notices_": Told,
     "Suspensions_": (*Outcome, "mixed"),
+    "Subscriptions_": Status,
 }
 """Metrics that a function names by what happened."""
 
@@ -138,7 +140,7 @@ SPEC_LIST = {
     "AttemptLatency", "EndToEndLag", "Suspensions_retryable", "Suspensions_permanent", "Suspensions_fatal",
     "Suspensions_mixed", "Challenges", "ChallengesEchoed", "TimeToActive", "DeliveriesOwed",
     "CircuitsOpened", "BackfillSent", "DeadLetters", "Invocations", "NumberOfMessagesSent",
-    "ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits",
+    "ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits", "Subscriptions_active",
 }  # fmt: skip
 
 
