@@ -1,8 +1,6 @@
 """The whole way of an event on the embedded AWS, each function under its own role."""
 
-import contextlib
 import json
-import time
 from collections import Counter
 
 import pytest
@@ -10,9 +8,9 @@ from standardwebhooks.webhooks import Webhook
 
 from infra.cli.client import Api, ApiError
 from infra.local import aws
-from infra.local.receiver import HEALTHY, Behaviour, Receiver
+from infra.local.receiver import Behaviour, Receiver
 from infra.local.stack import Stack
-from tests.integration.customer import Customer, shorten
+from tests.integration.customer import Customer, quiet, shorten
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(480)]
 
@@ -69,47 +67,13 @@ def test_an_owner_may_post_the_challenge_back(stack: Stack, receiver: Receiver) 
     assert verified["status"] == "active"
 
 
-def test_a_broken_endpoint_is_suspended_told_mended_and_given_everything_once(
-    stack: Stack, receiver: Receiver
-) -> None:
-    customer = Customer.sign_up(stack, receiver, "broken").active()
-    receiver.behave(Behaviour(status=500), path=customer.path)
-    present = customer.suspended()
-    assert present["disabled_reason"] == "repeated_failure"
-    customer.wait("mail", lambda: any("uspended" in mail.subject for mail in customer.mails()))
-    customer.wait("quiet", lambda: _quiet(stack))
-    before = len(receiver.received)
-    customer.emit(40)
-    customer.wait("quiet", lambda: _quiet(stack))
-    assert len(receiver.received) == before, "a suspended endpoint is sent nothing"
-
-    customer.reenable()
-    customer.wait(
-        "failed probe", lambda: customer.present()["status_reason"] == "reenable_probe_failed", seconds=30
-    )
-    assert customer.present()["status"] == "suspended"
-    assert len(receiver.received) == before + 1, "the probe alone went out"
-
-    receiver.behave(HEALTHY, path=customer.path)
-    began = time.time()
-    customer.wait("probe", lambda: _tried_again(customer), seconds=30)
-    customer.wait("recovery", lambda: customer.recovery().get("status") == "completed", seconds=150)
-    assert Counter(customer.accepted()) == Counter(customer.emitted)
-    probe, *deliveries = [each for each in receiver.received if each.at >= began]
-    assert probe.event["type"] == "endpoint.probe"
-    per_second = Counter(int(each.at) for each in deliveries)
-    assert max(per_second.values()) <= 2 * 20, "two seconds' messages may fall into one, never a flood"
-    kinds = [mail.subject for mail in customer.mails()]
-    assert len(kinds) == len(set(kinds)), kinds
-
-
 def test_a_paused_subscription_loses_nothing_and_a_revoked_one_gets_nothing(
     stack: Stack, receiver: Receiver
 ) -> None:
     customer = Customer.sign_up(stack, receiver, "paused").active()
     customer.api.post(f"/v1/subscriptions/{customer.subscription_id}/pause")
     customer.emit(7)
-    customer.wait("quiet", lambda: _quiet(stack))
+    customer.wait("quiet", lambda: quiet(stack))
     assert customer.accepted() == []
     assert customer.mails() == [], "its owner paused it: no mail"
     customer.reenable()
@@ -117,7 +81,7 @@ def test_a_paused_subscription_loses_nothing_and_a_revoked_one_gets_nothing(
     present = customer.present()
     customer.api.delete(f"/v1/subscriptions/{customer.subscription_id}", etag=present["etag"])
     customer.emit(3)
-    customer.wait("quiet", lambda: _quiet(stack))
+    customer.wait("quiet", lambda: quiet(stack))
     assert Counter(customer.accepted()) == Counter(customer.emitted[:7])
     assert customer.present()["status"] == "revoked"
 
@@ -152,24 +116,3 @@ def test_dead_letter_queues_stay_empty(stack: Stack) -> None:
     for name, url in stack.dead_letter_queues.items():
         depth = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
         assert depth["Attributes"]["ApproximateNumberOfMessages"] == "0", name
-
-
-def _tried_again(customer: Customer) -> bool:
-    """Ask until a new execution has activated it: the failed one gives its lock back in its own time."""
-    if customer.present()["status"] == "active":
-        return True
-    with contextlib.suppress(ApiError):
-        customer.reenable()
-    return False
-
-
-def _quiet(stack: Stack) -> bool:
-    """Nothing on its way in the lanes: neither waiting, nor delayed, nor in the hands of a function."""
-    names = ("", "NotVisible", "Delayed")
-    sqs = aws.client(stack, "sqs")
-    for url in (stack.events_queue_url, stack.queues["Deliveries"], stack.queues["Backfill"]):
-        attributes = [f"ApproximateNumberOfMessages{name}" for name in names]
-        answer = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=attributes)["Attributes"]
-        if any(int(answer.get(attribute, 0)) for attribute in attributes):
-            return False
-    return True
