@@ -21,6 +21,7 @@ from hookkeeper.adapters.ids import TypeIds
 from hookkeeper.adapters.kms_secrets import KmsSecrets
 from hookkeeper.adapters.s3_archive import S3Archive
 from hookkeeper.adapters.sqs_lanes import SqsLanes
+from hookkeeper.domain.arrival import Arrival
 from hookkeeper.domain.config import Margins
 from hookkeeper.domain.delivery import FINAL, Parcel
 from hookkeeper.domain.outcome import Answer
@@ -45,7 +46,7 @@ _RULINGS = {
 
 
 settings = DeliverSettings.load()
-logger = Logger(service="deliver", level=settings.log_level)
+logger = Logger(service="deliver", level=settings.log_level, location=None)
 metrics = Metrics(namespace="Hookkeeper", service="deliver")
 dynamodb, sqs = busy_client("dynamodb"), busy_client("sqs")
 runtime = AppConfigRuntime.of(settings)
@@ -194,9 +195,10 @@ def _tell_ruling(key: SubscriptionKey, ruled: Ruled) -> None:
 
 
 def _report(report: Report) -> dict[str, Any]:
+    """A line each: what is as always is left out, since what is logged costs as much as what is stored."""
     return _delivery(report.parcel) | {
-        "arrival": report.arrival,
-        "fate": report.fate,
+        "arrival": None if report.arrival is Arrival.ATTEMPT else report.arrival,
+        "fate": None if report.fate is Fate.DONE else report.fate,
         "outcome": report.outcome,
         "settled_as": report.status,
     }

@@ -8,14 +8,16 @@ delivery in a hundred fails once); beside it the same for the conventional handl
 
 import io
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
+from hookkeeper.adapters.dynamodb_events import CONCURRENT_PUTS
 
 from infra import prices
+from infra.config import Size, StageConfig
 from infra.costs import Line, idle_month, total
 from infra.prices import Price
 from tests.bench import stage
@@ -27,11 +29,10 @@ from tests.bench.traffic import ENDPOINT_MS, FAN_OUT, Tally, Traffic, traffic
 
 MILLION = 1_000_000
 GB = 1024**3
-MEMORY_GB = 1.0
-"""Of fan_out and deliver (infra/config.py)."""
-
-VCPUS = 1024 / 1769
-"""What Lambda gives so much memory; a CPU-second takes the longer."""
+STAGE = StageConfig(stage="prod", sender="webhooks@example.com")
+USUAL_MEMORY_MIB = 1024
+MIB_OF_A_VCPU = 1769
+"""With less memory a function has so much less of a CPU, and takes the longer."""
 
 AWS_CALL_SECONDS = 0.006
 """The wait for one call within the Region, beyond its CPU: our assumption."""
@@ -81,35 +82,58 @@ def results() -> Iterator[Result]:
 
 
 def ours_per_million(run: Traffic) -> list[Line]:
-    scale = MILLION / run.succeeded
-    events, deliveries = run.events * scale, float(MILLION)
-    both = (run.fan_out, run.deliver)
+    """fan_out's part by the event, deliver's by the delivery: what waits in between belongs to both."""
+    deliveries, events = float(MILLION), MILLION / FAN_OUT
+    both = ((run.fan_out, events / run.events), (run.deliver, deliveries / run.succeeded))
 
     def calls(name: str) -> float:
-        return scale * sum(tally.calls[name] for tally in both)
+        return summed(lambda tally: tally.calls[name])
+
+    def summed(counted: Callable[[Tally], float]) -> float:
+        return sum(scale * counted(tally) for tally, scale in both)
 
     queued = calls("sqs.SendMessageBatch") + 2 * deliveries / RECEIVED_AT_ONCE
     return [
         *_taken_in(events),
         Line("SQS: deliveries sent, received, deleted", prices.SQS_REQUEST, queued),
         Line("SQS: fair by subscription", prices.SQS_FAIR_REQUEST, queued),
-        Line("Lambda: invocations", prices.LAMBDA_REQUEST, scale * sum(tally.invocations for tally in both)),
-        Line("Lambda: fan_out", prices.LAMBDA_GB_SECOND, scale * _gb_seconds(run.fan_out, waits=0)),
-        Line("Lambda: deliver", prices.LAMBDA_GB_SECOND, scale * _gb_seconds(run.deliver, waits=1)),
-        Line("DynamoDB: writes", prices.DYNAMODB_WRITE, scale * sum(tally.write_units for tally in both)),
-        Line("DynamoDB: reads", prices.DYNAMODB_READ, scale * sum(tally.read_units for tally in both)),
+        Line("Lambda: invocations", prices.LAMBDA_REQUEST, summed(lambda tally: tally.invocations)),
+        Line(
+            "Lambda: fan_out",
+            prices.LAMBDA_GB_SECOND,
+            both[0][1] * _gb_seconds(run.fan_out, STAGE.fan_out, waits=0),
+        ),
+        Line(
+            "Lambda: deliver",
+            prices.LAMBDA_GB_SECOND,
+            both[1][1] * _gb_seconds(run.deliver, STAGE.deliver, waits=1),
+        ),
+        Line("DynamoDB: writes", prices.DYNAMODB_WRITE, summed(lambda tally: tally.write_units)),
+        Line("DynamoDB: reads", prices.DYNAMODB_READ, summed(lambda tally: tally.read_units)),
         Line("S3: objects put", prices.S3_PUT, calls("s3.PutObject")),
         Line("KMS", prices.KMS_REQUEST, calls("kms.Decrypt")),
         Line("AppConfig: polls", prices.CONFIG_REQUEST, calls("appconfigdata.GetLatestConfiguration")),
-        Line("logs and metrics", prices.LOG_GB, scale * sum(tally.log_bytes for tally in both) / GB),
-        *_stored(scale * run.aws.tables.stored_bytes("Deliveries", "Events"), events),
+        Line("logs and metrics", prices.LOG_GB, summed(lambda tally: tally.log_bytes) / GB),
+        *_stored(_item_bytes(run), events),
     ]
 
 
-def _gb_seconds(tally: Tally, *, waits: int) -> float:
+def _item_bytes(run: Traffic) -> float:
+    """Of the ledger and of the events, for a million deliveries."""
+    made, taken_in = run.plan.deliveries, run.plan.deliveries / FAN_OUT
+    tables = run.aws.tables
+    return (
+        MILLION * tables.stored_bytes("Deliveries") / made
+        + MILLION / FAN_OUT * tables.stored_bytes("Events") / taken_in
+    )
+
+
+def _gb_seconds(tally: Tally, size: Size, *, waits: int) -> float:
     """`waits` for the endpoints: once a batch, as all are asked at once."""
-    waiting = waits * tally.invocations * ENDPOINT_MS / 1000 + tally.all_calls * AWS_CALL_SECONDS
-    return MEMORY_GB * (waiting + tally.cpu_seconds / VCPUS)
+    puts = tally.calls["dynamodb.PutItem"]
+    waited_for = tally.all_calls - puts + puts / CONCURRENT_PUTS
+    waiting = waits * tally.invocations * ENDPOINT_MS / 1000 + waited_for * AWS_CALL_SECONDS
+    return size.memory_mib / 1024 * (waiting + tally.cpu_seconds * MIB_OF_A_VCPU / size.memory_mib)
 
 
 def _taken_in(events: float) -> Iterator[Line]:
@@ -153,8 +177,10 @@ def conventional_per_million() -> list[Line]:
         Line("SQS: deliveries sent one by one", prices.SQS_REQUEST, deliveries),
         Line("SQS: deliveries received, deleted", prices.SQS_REQUEST, 2 * batches),
         Line("Lambda: invocations", prices.LAMBDA_REQUEST, batches + events / RECEIVED_AT_ONCE),
-        Line("Lambda: fan-out", prices.LAMBDA_GB_SECOND, MEMORY_GB * fanning_out),
-        Line("Lambda: one delivery after the other", prices.LAMBDA_GB_SECOND, MEMORY_GB * serial),
+        Line("Lambda: fan-out", prices.LAMBDA_GB_SECOND, USUAL_MEMORY_MIB / 1024 * fanning_out),
+        Line(
+            "Lambda: one delivery after the other", prices.LAMBDA_GB_SECOND, USUAL_MEMORY_MIB / 1024 * serial
+        ),
         Line("DynamoDB: writes", prices.DYNAMODB_WRITE, scale * usual.writes + events),
         Line("DynamoDB: reads", prices.DYNAMODB_READ, events),
         Line("S3: an object per event", prices.S3_PUT, events),
