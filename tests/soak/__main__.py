@@ -36,6 +36,8 @@ SEED = int(os.environ.get("SOAK_SEED", str(int(time.time()))))
 TENANTS, SUBSCRIPTIONS = 3, 20
 LONGEST_SECONDS = 600
 TO_SUM_UP_SECONDS = 30
+PATIENT_SECONDS = 100
+"""Then people see to what still waits: before that, it is to move by itself."""
 TO_REST_SECONDS = 240
 """A killed function's messages come back after 150 s, and two rounds of the sweep may follow."""
 
@@ -51,7 +53,7 @@ BACKLOG = 300
 GROWTH = 1.25
 """A worker's warm-up ends within its first minute; a leak goes on."""
 
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, width=110)
 
 
 @dataclass(slots=True)
@@ -163,11 +165,11 @@ class Soak:
     def come_to_rest(self) -> list[str]:
         """Everything is well; what still moves at the deadline is answered."""
         self.fleet.all_well()
-        told = 0.0
+        patient_until, told = time.monotonic() + PATIENT_SECONDS, 0.0
         while True:
             waiting = self.fleet.waiting()
             unrest = [f"{count} in {name}" for name, count in waiting.items()]
-            unrest += self.fleet.unrest(helped=not waiting)
+            unrest += self.fleet.unrest(helped=not waiting and time.monotonic() > patient_until)
             if not unrest or time.monotonic() > self.deadline:
                 return unrest
             if time.monotonic() > told + 20:
@@ -271,8 +273,8 @@ def _result(
 
 
 def _print_accounts(accounts: Sequence[Account]) -> None:
-    table = Table(title="emitted = delivered + discarded + expired")
-    table.add_column("subscription")
+    table = Table(title="emitted = delivered + discarded + expired; what arrived again, and why")
+    table.add_column("subscription", no_wrap=True)
     for name in (
         "emitted",
         "delivered",

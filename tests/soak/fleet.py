@@ -247,7 +247,7 @@ class Fleet:
     # ── coming to rest ───────────────────────────────────────────────────────────────────────────
 
     def unrest(self, *, helped: bool) -> list[str]:
-        """What still keeps anyone from rest, in words; people re-enable, and if `helped` ask for more."""
+        """What still keeps anyone from rest, in words; people re-enable, and if `helped` ask for all."""
         present = [customer for customer in self.customers if not customer.revoked]
         return [f"{each.name}: {why}" for each in present if (why := self._unrest(each, helped=helped))]
 
@@ -264,6 +264,8 @@ class Fleet:
                 why = "its circuit is open"
             elif health["recovery_id"]:
                 why = "a recovery runs"
+                if helped and self._is_automatic(customer, health["recovery_id"]):
+                    customer.api.put(customer.url, {"enabled": False})  # to be re-enabled at once
             elif health["owed"]:
                 why = f"{health['owed']} are owed"
                 if helped:
@@ -271,6 +273,10 @@ class Fleet:
             else:
                 why = ""
         return why
+
+    def _is_automatic(self, customer: Customer, recovery_id: str) -> bool:
+        """Nobody asked for it, and it rests for minutes; an owner who re-enables need not wait."""
+        return bool(customer.api.get(f"/v1/recoveries/{recovery_id}")["kind"] == "automatic")
 
     # ── accounting ───────────────────────────────────────────────────────────────────────────────
 
