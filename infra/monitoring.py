@@ -98,9 +98,7 @@ class Monitoring(Construct):
             _count_errors(self, f"ErrorsOf{name}", function)
         self._alarm(
             "FunctionErrors",
-            cloudwatch.Metric(
-                namespace=NAMESPACE, metric_name="FunctionErrors", statistic="Sum", period=_FIVE_MINUTES
-            ),
+            _errors(),
             above=0,
             says="A function failed, timed out, or handed something back and logged why.",
             runbook="function-errors",
@@ -285,6 +283,8 @@ class Monitoring(Construct):
                     _own("EventsRejected", "fan_out"),
                     _own("OwnFaults", "deliver"),
                     _own("ConfigFellBack", "sweep"),
+                    _errors(),
+                    _of_lambda("Throttles"),
                 ],
             ),
         )
@@ -335,7 +335,7 @@ class Monitoring(Construct):
                 log_group_names=[function.log_group.log_group_name for function in functions.values()],
                 query_lines=[
                     "fields coalesce(service, @log) as function, coalesce(message, errorMessage) as what",
-                    'filter "ERROR" in [level, log_level] or level = "CRITICAL" or ispresent(record.status)',
+                    'filter level like /ERROR|CRITICAL/ or log_level = "ERROR" or ispresent(record.status)',
                     "stats count(*) as times by function, what",
                     "sort times desc",
                 ],
@@ -444,6 +444,13 @@ def _own(
 
 def _family(name: str, kinds: Sequence[str], service: str) -> list[cloudwatch.Metric]:
     return [_own(f"{name}_{kind}", service, label=kind) for kind in kinds]
+
+
+def _errors() -> cloudwatch.Metric:
+    """What the error filters of all functions' logs count together."""
+    return cloudwatch.Metric(
+        namespace=NAMESPACE, metric_name="FunctionErrors", statistic="Sum", period=_FIVE_MINUTES
+    )
 
 
 def _of_lambda(name: str) -> cloudwatch.Metric:

@@ -220,19 +220,21 @@ def test_what_an_alarm_waits_for_is_written_as_it_is_watched(
         assert sum(values) / len(values) < alarm["Threshold"]
 
 
-@pytest.mark.parametrize("queue", DEAD)
 def test_a_message_in_any_dead_letter_queue_is_seen_within_the_minute(
-    scene: Scene, prod: Any, capsys: pytest.CaptureFixture[str], queue: str
+    scene: Scene, prod: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = prod.function("Sweep")["Environment"]["Variables"]["HOOKKEEPER_DEAD_LETTER_QUEUES"]
-    assert (
-        {each.split("|")[0] for each in prod.literal(given).split(",")}
-        == set(DEAD)
-        == set(prod.outputs("Dlq"))
-    )
-    scene.stage.put(f"dead-{queue}", "a message")
-    scene.sweep(dead_letter_queues=tuple(f"{each}|{scene.stage.queue(f'dead-{each}')}|" for each in DEAD))
-    assert seen(capsys.readouterr().out)["Hookkeeper", "DeadLetters", "sweep"] == [1]
+    looked_into = {each.split("|")[0] for each in prod.literal(given).split(",")}
+    assert looked_into == set(prod.outputs("Dlq")) == set(DEAD)
+    urls = {name: scene.stage.queue(f"dead-{name}") for name in DEAD}
+    words = tuple(f"{name}|{url}|" for name, url in urls.items())
+    sweep = configured(scene.start("sweep", SweepSettings, dead_letter_queues=words))
+    for name, url in urls.items():
+        scene.stage.put(f"dead-{name}", "a message")
+        sweep(a_sample("sweep"))
+        assert seen(capsys.readouterr().out)["Hookkeeper", "DeadLetters", "sweep"] == [1]
+        assert sweep.lines("dead_letters.found")[-1]["queue"] == name
+        scene.stage.sqs.purge_queue(QueueUrl=url)
 
 
 def test_an_idle_sweep_writes_no_metric_since_each_would_cost_all_month(

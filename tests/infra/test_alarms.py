@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,7 @@ FAMILIES: dict[str, type[StrEnum] | tuple[str, ...]] = {
 """Metrics that a function names by what happened."""
 
 
+@cache
 def written_by(function: str) -> set[str]:
     """Every metric that a function's folder can write, by the names in its source."""
     found: set[str] = set()
