@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.fuse import CANARY_URL, FuseRules, counted
 from hookkeeper.domain.health import Streak
 from hookkeeper.domain.notice import NoticeKind
@@ -83,16 +84,22 @@ def rulings(batches: Sequence[Delivered]) -> Counter[Ruling]:
 # ── our own fault ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_f40_500_subscriptions_that_fail_together_by_our_resolver_are_not_suspended() -> None:
+def test_f40_500_subscriptions_that_fail_together_by_our_resolver_are_not_suspended_and_get_everything() -> (
+    None
+):
     fleet = Fleet(500)
     batches = fleet.fail(NO_LOOK_UP, canary=NO_LOOK_UP)
     assert fleet.suspended() == 0
     assert fleet.failures() == {25}, "counting goes on"
-    assert rulings(batches) == {Ruling.WAITS: 500}, "what the alarm FuseBlown counts"
+    assert rulings(batches) == {Ruling.WAITS: 500}
     assert batches[0].latched
+    waiting = []
     for _ in range(30):
         fleet.later(MINUTE)
-        assert fleet.sweep().done["policy_suspended"] == 0
+        swept = fleet.sweep().done
+        waiting.append(swept["policy_waits"])
+        assert swept["policy_suspended"] == 0
+    assert {0, 500} == set(waiting), "what the one alarm looks at, and it ends"
     assert fleet.suspended() == 0, "the latch has opened, but nothing was tried since"
     fleet.answer = lambda _: WELL
     for key in fleet.keys:
@@ -100,6 +107,14 @@ def test_f40_500_subscriptions_that_fail_together_by_our_resolver_are_not_suspen
     assert fleet.suspended() == 0
     assert fleet.failures() == {0}
     assert len(fleet.world.recoveries) == 500, "each circuit closed with the recovery of what it owes"
+    some = fleet.keys[::25]
+    for key in some:
+        fleet.take_up(key)
+        fleet.slice(key)
+    while parcels := fleet.take("backfill"):
+        fleet.deliver(*parcels)
+    arrived = [d.status for d in fleet.world.deliveries.values() if d.key.subscription in some]
+    assert arrived == [DeliveryStatus.SUCCEEDED] * 2 * len(some), "what failed, and what came after it"
 
 
 def test_f40_thirteen_hours_without_a_resolver_cost_nobody_a_delivery_or_a_suspension() -> None:
