@@ -3,6 +3,7 @@
 The points are the calls that a clean run makes, so a call that is new is struck too.
 """
 
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -131,7 +132,8 @@ def struck(scene: Scene, clean: Played, point: Point, strike: Strike) -> Cell:
         played = play(scene, lambda line: _arrange(line, point, strike))
         sent_again, mailed_again = _check(scene, played, clean)
     except AssertionError as broken:
-        return Cell(scene, point, strike, broke=str(broken).splitlines()[0])
+        rule = traceback.extract_tb(broken.__traceback__)[-1].line
+        return Cell(scene, point, strike, broke=str(broken).partition("\n")[0] or rule)
     return Cell(scene, point, strike, sent_again=sent_again, mailed_again=mailed_again)
 
 
@@ -217,7 +219,7 @@ def _sent_again(line: Line) -> int:
 def _mailed_again(line: Line) -> int:
     """A mail that nobody counted left an invocation that was struck before it could."""
     uncounted = len(line.world.mails) - len(line.world.carried)
-    reasons = {n for n, _ in line.mailed if n in line.strikes}
+    reasons = set(line.mailed).intersection(line.strikes)
     assert uncounted <= len(reasons), f"{uncounted} mails too many"
     return uncounted
 

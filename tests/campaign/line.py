@@ -41,7 +41,7 @@ class Point:
 
 
 class Line(Product):
-    """Numbers the calls of the port of each function; strikes and requests know their invocation."""
+    """Numbers each function's calls of its ports; strikes, requests and mails know their invocation."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Line(Product):
         self.invocation = 0
         self.strikes: list[int] = []
         self.sent: list[tuple[int, str, str]] = []
-        self.mailed: list[tuple[int, int]] = []
+        self.mailed: list[int] = []
         self.sent_though_settled: list[str] = []
         self.arrived_at: dict[tuple[str, str], datetime] = {}
         self.after_each_round: Callable[[], None] = lambda: None
@@ -103,7 +103,7 @@ class Line(Product):
         )
 
     def _note_mail(self, _: Mail) -> None:
-        self.mailed.append((self.invocation, len(self.world.mails)))
+        self.mailed.append(self.invocation)
 
     # ── functions ────────────────────────────────────────────────────────────────────────────────
 
