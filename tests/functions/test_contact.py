@@ -1,7 +1,7 @@
 import json
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from tests.builders import (
 )
 from tests.contracts.conftest import Aws
 from tests.functions.conftest import ColdStart, Started, a_sample
+from tests.functions.stage import metric
 
 TOKEN = json.loads(a_sample("contact")["Records"][0]["body"])["token"]
 ALL_WELL: dict[str, Any] = {"batchItemFailures": []}
@@ -137,9 +138,9 @@ def another(url: str) -> Subscription:
 
 
 def test_a_batch_of_a_challenge_and_a_test_verifies_the_one_and_reaches_the_other(
-    stage: Stage, receiver: Receiver
+    stage: Stage, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage.add(waiting(receiver.url()))
+    stage.add(replace(waiting(receiver.url()), created_at=datetime.now(UTC) - timedelta(minutes=5)))
     stage.add(another(receiver.url()))
     receiver.trust("/hooks/2", encode_secret(a_secret().key))
     assert stage.contact(a_sample("contact")) == ALL_WELL
@@ -151,6 +152,9 @@ def test_a_batch_of_a_challenge_and_a_test_verifies_the_one_and_reaches_the_othe
     assert test.verified
     assert test.headers["hookkeeper-lane"] == "test"
     assert test.body.endswith(b'"data":{"amount": 1.10}}')
+    out = capsys.readouterr().out
+    assert (metric(out, "Challenges"), metric(out, "ChallengesEchoed")) == (1, 1)
+    assert metric(out, "TimeToActive") >= 300
 
 
 def test_an_endpoint_that_says_no_is_no_fault_of_ours_and_stays_pending(

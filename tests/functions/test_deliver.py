@@ -126,11 +126,11 @@ def test_a_message_is_one_signed_request_and_a_line_in_the_ledger(
     assert (line["event_id"], line["outcome"], line["status_code"]) == ("evt_1001", "success", 200)
     out = capsys.readouterr().out
     assert metric(out, "Deliveries_success") == 1
-    assert metric(out, "OwnFaults") == 0
+    assert metric(out, "OwnFaults") == metric(out, "DeliveriesOwed") == 0
 
 
 def test_a_failed_attempt_is_tried_again_by_a_delayed_message_and_counts_only_at_the_end(
-    stage: Stage, deliver: Started, receiver: Receiver
+    stage: Stage, deliver: Started, receiver: Receiver, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stage.add_signed(endpoint(receiver))
     receiver.behave(Behaviour(status=500))
@@ -142,6 +142,7 @@ def test_a_failed_attempt_is_tried_again_by_a_delayed_message_and_counts_only_at
     assert calls["SendMessageBatch"] == 1
     assert stage.batch("deliveries") == {"Records": []}, "the retry is not there before its time"
     assert [owed.key.event_id for owed in stage.ledger.owed(a_key(), limit=9)] == [WEBHOOK_ID]
+    assert metric(capsys.readouterr().out, "DeliveriesOwed") == 1
     assert stage.standing().health.consecutive_failures == 0
 
 
