@@ -62,7 +62,7 @@ class Cursor:
     event_id: str
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Listed:
     """What the archive's index tells of an event, as long as it stands; its bytes may be gone by then."""
 
