@@ -8,9 +8,8 @@ from itertools import islice
 from hookkeeper.api import RecoveryOut
 from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.errors import NotFoundError
-from hookkeeper.domain.event import matches
 from hookkeeper.domain.recovery import HOLDING, Recovery, RecoveryStatus
-from hookkeeper.domain.subscription import Status, Subscription
+from hookkeeper.domain.subscription import Status, Subscription, wants
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases.deliveries import still_owed
@@ -109,8 +108,7 @@ def situation_of(visit: Visit, key: SubscriptionKey, *, asked: AskedFor | None) 
 def _waiting(visit: Visit, standing: Standing, config: RuntimeConfig) -> Waiting:
     """What is owed: the owed items, and what was archived and matches since the suspension.
 
-    In an outage nothing is written for an event. Of a resource's subscription the archive's index cannot
-    tell which events are its own, so they are not counted.
+    In an outage nothing is written for an event.
     """
     subscription, outage_from = standing.subscription, standing.health.outage_from
     if subscription.first_active_at is None:  # consent was withdrawn: nothing is owed
@@ -122,13 +120,17 @@ def _waiting(visit: Visit, standing: Standing, config: RuntimeConfig) -> Waiting
         if since is None or each.archived_at <= since
     ]
     count = len(owed)
-    if since is not None and subscription.resource_id is None and count <= MOST_COUNTED:
+    if since is not None and count <= MOST_COUNTED:
         begins = max(since, visit.now - config.retention)
         recent = visit.reach.archive.recent(subscription.scope, since=begins)
-        fitting = (each for each in recent if matches(subscription.event_types, each.event_type))
+        fitting = (
+            each
+            for each in recent
+            if wants(subscription, event_type=each.event_type, resource_id=each.resource_id)
+        )
         count += sum(1 for _ in islice(fitting, MOST_COUNTED + 1))
     return Waiting(
         count=min(count, MOST_COUNTED),
-        more=count > MOST_COUNTED or (since is not None and subscription.resource_id is not None),
+        more=count > MOST_COUNTED,
         until=outage_from + config.retention if outage_from is not None else None,
     )

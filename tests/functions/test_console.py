@@ -591,6 +591,13 @@ def test_a_suspended_subscription_says_why_by_the_policys_arithmetic_and_how_muc
     assert "Re-enable" in words
 
 
+def test_of_a_resource_s_subscription_its_own_events_alone_wait(bench: ConsoleBench, owner: Browser) -> None:
+    bench.world.subscriptions[KEY] = replace(bench.world.subscriptions[KEY], resource_id="r_1")
+    for n, resource_id in enumerate(("r_1", "r_1", "r_2", None), start=2):
+        bench.archive.put([an_event(n, resource_id=resource_id)], now=NOW - MINUTE * n)
+    assert "2 events wait" in owner.get(HERE).words
+
+
 def test_a_failing_one_says_how_far_it_is_from_suspension(bench: ConsoleBench, owner: Browser) -> None:
     health = replace(a_failing_health(14, hours=5), last_attempt_at=NOW)
     bench.world.add(a_subscription(), replace(health, circuit=Circuit(open_until=NOW + 4 * MINUTE)))
