@@ -1,5 +1,6 @@
 """Tenants and keys: shown once, stored as a hash, dead when revoked."""
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -177,3 +178,38 @@ def test_an_operators_key_is_found_by_its_hash_operates_and_is_audited_by_the_ho
     (record,) = world.audit.values()
     assert (record.action, record.subject, record.scope) == ("key.created", stored.id, HOUSE)
     assert new.text not in repr(world.keys) + repr(world.audit)
+
+
+CHANGES: dict[str, Any] = {
+    "tenant.created": lambda world: create_tenant(
+        "Beta", tenant_id="beta", actor=ACTOR, now=NOW, **makers(world)
+    ),
+    "key.created": made,
+    "key.revoked": lambda world: revoke_key(
+        "acme", next(iter(world.keys.values())).id, actor=ACTOR, now=NOW, **ports(world)
+    ),
+}
+
+
+@pytest.mark.parametrize("action", CHANGES)
+@pytest.mark.parametrize("nth", range(6))
+def test_t47_a_crash_between_any_two_calls_leaves_no_change_without_its_record(action: str, nth: int) -> None:
+    world = a_world()
+    if action == "key.revoked":
+        made(world)
+    before = (dict(world.tenants), dict(world.keys))
+    calls = iter(range(100))
+
+    def dies(_: str) -> None:
+        if next(calls) == nth:
+            raise ConnectionError
+
+    world.after_call = dies
+    with suppress(ConnectionError):
+        CHANGES[action](world)
+    if (world.tenants, world.keys) != before:
+        assert action in {record.action for record in world.audit.values()}
+    world.after_call = None
+    if action == "key.revoked":
+        CHANGES[action](world)
+        assert not next(iter(world.keys.values())).usable(NOW), "asked again, it is done"

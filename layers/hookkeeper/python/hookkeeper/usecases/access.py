@@ -1,4 +1,7 @@
-"""Let tenants in: create them, give them keys, take keys away."""
+"""Let tenants in: create them, give them keys, take keys away.
+
+Each is written into the audit first: a crash may leave a record too many, never a change without one.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -62,9 +65,9 @@ def create_tenant(
     if tenant.id == HOUSE.tenant_id or access.tenant(tenant.id) not in (None, tenant):
         raise ConflictError(f"there is a tenant {tenant.id} already")
     gateway_keys.ensure(tenant.id, plan=plan)
+    audit.put(_house_record("tenant.created", tenant.id, actor, now, ids))
     if not access.create_tenant(tenant):
         raise ConflictError(f"there is a tenant {tenant.id} already")
-    audit.put(_house_record("tenant.created", tenant.id, actor, now, ids))
     return tenant
 
 
@@ -140,10 +143,11 @@ def revoke_key(
 ) -> None:
     """The key is dead within a minute. Raises NotFoundError where the owner has no such key."""
     key = next((key for key in access.keys_of(owner) if key.id == key_id), None)
-    if key is None or not access.revoke_key(owner, key_id, now=now):
+    if key is None:
         raise NotFoundError("key", key_id)
     if key.revoked_at is None:
         audit.put(_record("key.revoked", key, actor, now, ids, after={"revoked_at": now.isoformat()}))
+    access.revoke_key(owner, key_id, now=now)
 
 
 def _new_key(
@@ -177,9 +181,9 @@ def _new_key(
 def _kept(
     key: ApiKey, text: str, actor: Actor, now: datetime, access: Access, audit: Audit, ids: Ids
 ) -> NewKey:
-    access.put_key(key)
     scopes = ", ".join(sorted(key.rights))
     audit.put(_record("key.created", key, actor, now, ids, after={"scopes": scopes}))
+    access.put_key(key)
     return NewKey(key, text)
 
 

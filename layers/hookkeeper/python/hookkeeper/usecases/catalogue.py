@@ -43,7 +43,6 @@ def list_event_type(
     )
     _check(wanted, schemas)
     before = catalogue.get(name)
-    catalogue.put(wanted)
     audit.put(
         AuditRecord(
             scope=HOUSE,
@@ -56,6 +55,7 @@ def list_event_type(
             after=_told(wanted),
         )
     )
+    catalogue.put(wanted)
     return wanted
 
 
