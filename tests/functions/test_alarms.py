@@ -40,10 +40,10 @@ from tests.contracts.conftest import Aws
 from tests.functions.conftest import ColdStart, Started, a_sample
 from tests.functions.stage import Stage, configured
 from tests.infra.alarms import alarms, watched_by
-from tests.infra.conftest import prod, stack
+from tests.infra.conftest import prod
 from tests.infra.test_alarms import BY_US
 
-__all__ = ["prod", "stack"]
+__all__ = ["prod"]
 
 LONG = timedelta(hours=2)
 DAY = timedelta(days=1)

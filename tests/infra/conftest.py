@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +116,21 @@ def synthesised(**context: str) -> Synthesised:
     return Synthesised(assertions.Template.from_stack(_stack(**context)).to_json())
 
 
+@cache
+def _prod() -> tuple[HookkeeperStack, Synthesised]:
+    """Once a process: tests of functions ask for it too. Any finding of cdk-nag or of CDK's rules raises."""
+    stack = _stack(stage="prod", sender="webhooks@example.com")
+    return stack, Synthesised(assertions.Template.from_stack(stack).to_json())
+
+
 @pytest.fixture(scope="session")
 def stack() -> HookkeeperStack:
-    return _stack(stage="prod", sender="webhooks@example.com")
+    return _prod()[0]
 
 
 @pytest.fixture(scope="session")
-def prod(stack: HookkeeperStack) -> Synthesised:
-    """Synthesis runs cdk-nag and CDK's own rules, and raises on any finding."""
-    return Synthesised(assertions.Template.from_stack(stack).to_json())
+def prod() -> Synthesised:
+    return _prod()[1]
 
 
 @pytest.fixture(scope="session")
