@@ -47,6 +47,9 @@ TIMEOUT = 2 * MINUTE
 
 SWEEP_TIMEOUT = 55 * SECOND
 API_TIMEOUT = 29 * SECOND
+PAGES_LATE = 40 * MINUTE
+"""How long a page of a wide fan-out may lie in the events queue."""
+
 VISIBILITY = 6 * TIMEOUT
 TASK_TRIES = 6
 SWEEP_GRACE = 30 * SECOND
@@ -368,7 +371,7 @@ class Product:
         except (KilledError, OwnFaultError):
             again = events
         self.incoming += [(self.now + VISIBILITY, event) for event in again]
-        self.pages += [(self.now, page) for page in self.world.pages]
+        self.pages += [(self.now + self.random.random() * PAGES_LATE, page) for page in self.world.pages]
         self.world.pages.clear()
 
     def fan_out_pages(self) -> None:

@@ -1,7 +1,7 @@
 """What must be true of the product between any two steps (SPEC §2's one rule, HAZARDS §3.1), and at rest."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from hookkeeper.domain.arrival import next_attempt
@@ -18,6 +18,9 @@ from tests.fakes import due_at
 from tests.model.product import Product
 
 LEGAL = {(before, after) for (before, _), after in TRANSITIONS.items()}
+EXPIRED_WITHIN = timedelta(minutes=20)
+"""After its retention: a due item that was sent again comes due anew."""
+
 MOVES_BY_ITSELF = {Outcome.RETRYABLE, Outcome.FATAL}
 
 
@@ -61,6 +64,7 @@ class Rules:
         assert self.twice == [], "a sequence was counted twice"
         for item in self.product.world.owed.values():
             assert item.due_at <= item.expires_at, "an owed item waits beyond its expiry"
+            assert self.product.now <= item.expires_at + EXPIRED_WITHIN, "nobody writes that it expired"
         lost = [key for key, archived_at in self.owed() if not self._is_somewhere(key, archived_at)]
         assert lost == [], "owed, and neither in a queue, nor an owed item, nor in an outage"
 
@@ -95,6 +99,8 @@ class Rules:
         """Every delivery that was matched and is not over, and when its event was archived."""
         world = self.product.world
         for item in world.event_items.values():
+            if item.archived_at + world.config.retention <= self.product.now:
+                continue
             for key in self.product.endpoints:
                 delivery = world.deliveries.get(DeliveryKey(key, item.id))
                 if (delivery is None or not delivery.final) and self._matched(key, item):

@@ -6,6 +6,7 @@ from functools import partial
 
 import hypothesis.strategies as st
 import pytest
+from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.errors import OwnFaultError
 from hookkeeper.domain.outcome import Answer
 from hookkeeper.domain.subscription import Status
@@ -33,18 +34,42 @@ MOODS = {
 BURSTS = st.lists(st.tuples(st.sampled_from([1, 3, 8, 8]), SPANS), min_size=1, max_size=4)
 """So many events, and the time after them."""
 
-PEOPLE = ("pause", "reenable", "edit", "swap", "retry", "revoke", "resume")
-DISTURBERS = ("pause", "cancel", "hold", "resume", "down", "break", "vanish", "events")
+PEOPLE = ("pause", "reenable", "edit", "swap", "retry", "revoke", "resume", "outage")
+DISTURBERS = ("pause", "cancel", "hold", "resume", "down", "swap", "break", "vanish", "outage", "events")
 QUEUES = ("duplicate", "lose", "bury", "redrive", "hold_up", "refuse")
-MEDDLERS = ("kill", "kill", "kill", "nothing", "throttle", "pause", "reenable", "swap", "break", "vanish")
-INSTANCES = ("deliver", "backfill", "sweep", "executions", "fan_out")
-CALLS = (
-    *("Archive.put", "Routes.matching", "EventItems.put", "Lanes.send", "Ledger.read_batch", "Sender.send"),
-    *("Ledger.settle", "Ledger.put_clean", "Ledger.move_due", "Ledger.owed", "Archive.events"),
-    *("HealthStore.write_circuit", "HealthStore.close_circuit", "HealthStore.write_lock"),
-    *("Subscriptions.transition", "Subscriptions.standing"),
+BETWEEN = {
+    "events": (
+        ("Archive.put", "Routes.matching", "Pages.send", "Lanes.send", "EventItems.put"),
+        ("kill", "kill", "pause", "outage", "edit", "swap", "reenable", "fan_out"),
+    ),
+    "deliveries": (
+        (
+            *("Ledger.read_batch", "Sender.send", "Ledger.settle", "Ledger.put_clean", "Lanes.send"),
+            *("HealthStore.write_circuit", "HealthStore.close_circuit", "Subscriptions.transition"),
+        ),
+        ("kill", "kill", "pause", "opening", "outage", "swap", "throttle", "deliver", "sweep"),
+    ),
+    "a recovery": (
+        (
+            *("Subscriptions.transition", "Archive.events", "Ledger.owed", "Recoveries.note_sent"),
+            *("Lanes.send", "Ledger.move_due", "HealthStore.write_lock", "Ledger.read"),
+        ),
+        (
+            *("kill", "kill", "kill", "pause", "opening", "outage", "cancel", "break", "vanish"),
+            *("executions", "backfill", "down", "hold_up", "hold_up"),
+        ),
+    ),
+    "the sweep": (
+        ("Ledger.due", "Ledger.read_batch", "Ledger.move_due", "Lanes.send", "HealthStore.due"),
+        ("kill", "pause", "throttle", "deliver", "executions", "sweep"),
+    ),
+}
+"""What is at work; the calls in the middle of which something may happen; and what may."""
+
+SECONDS = {"events": 1, "deliveries": 10, "a recovery": 60, "the sweep": 120}
+MEETINGS = st.sampled_from(sorted(BETWEEN)).flatmap(
+    lambda work: st.tuples(st.just(work), *map(st.sampled_from, BETWEEN[work]))
 )
-"""Where something may come between."""
 
 
 class Walk(RuleBasedStateMachine):
@@ -54,10 +79,16 @@ class Walk(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
 
-    @initialize(seed=st.integers(0, 2**16), stale=st.sampled_from([0, 10]), wide=st.sampled_from([WIDE, 1]))
-    def begin(self, seed: int, stale: int, wide: int) -> None:
+    @initialize(
+        seed=st.integers(0, 2**16),
+        stale=st.sampled_from([0, 10]),
+        wide=st.sampled_from([WIDE, 1]),
+        retention=st.sampled_from([168, 168, 12]),
+    )
+    def begin(self, seed: int, stale: int, wide: int, retention: int) -> None:
         self.patch.setattr(fan_out, "WIDE", wide)
         self.product = Product(seed=seed, stale_routes=timedelta(seconds=stale))
+        self.product.world.config = RuntimeConfig(retention=timedelta(hours=retention))
         self.product.subscribe(key=a_key(1))
         self.product.subscribe(key=a_key(2), event_types=("invoice.*",))
         self.watch = Rules(self.product)
@@ -100,24 +131,48 @@ class Walk(RuleBasedStateMachine):
             getattr(self.product, what)()
 
     @rule(
-        call=st.sampled_from(CALLS),
-        nth=st.integers(1, 3),
+        meeting=MEETINGS,
+        nth=st.sampled_from([1, 1, 2, 3]),
         after=st.booleans(),
-        seconds=st.sampled_from([0, 1, 60, 110]),
-        what=st.sampled_from(MEDDLERS + INSTANCES),
+        seconds=st.sampled_from([0, 90]),
+        mood=st.sampled_from(["well", "down", "flaky"]),
         key=KEYS,
     )
-    def in_between(
-        self, call: str, nth: int, seconds: int, what: str, key: SubscriptionKey, *, after: bool
+    def something_comes_between(
+        self,
+        meeting: tuple[str, str, str],
+        nth: int,
+        seconds: int,
+        mood: str,
+        key: SubscriptionKey,
+        *,
+        after: bool,
     ) -> None:
-        """Time passes, and something happens, in the middle of what comes next."""
+        """Time passes, and something happens, in the middle of what is at work."""
         self.clean = False
+        work, call, what = meeting
 
         def happens() -> None:
             self.product.wait(seconds)
             self.act(what, key)
 
+        self.turn(key, mood)
+        if work == "deliveries":
+            self.comes(2)
+        elif work == "a recovery":
+            self.begin_recovery(key)
         self.product.at(call, happens, nth=nth, after=after)
+        if work in ("events", "deliveries"):
+            self.emit(3)
+        self.run(SECONDS[work])
+
+    def begin_recovery(self, key: SubscriptionKey) -> None:
+        if not self.recovering():
+            self.product.pause(key)
+            self.emit(8)
+            self.run(1)
+            self.turn(key, "well")
+            self.product.reenable(key)
 
     # ── the acts ─────────────────────────────────────────────────────────────────────────────────
 
@@ -135,6 +190,8 @@ class Walk(RuleBasedStateMachine):
             "retry": self.retry_by_hand,
             "revoke": partial(product.revoke, a_key(2)),
             "down": partial(self.turn, key, "down"),
+            "opening": partial(self.open_circuit, key),
+            "outage": partial(self.outage, key),
             "events": partial(self.emit, 8),
             "kill": product.kill,
             "throttle": throttled,
@@ -145,6 +202,7 @@ class Walk(RuleBasedStateMachine):
             "sweep": product.sweep,
             "executions": product.run_executions,
             "fan_out": partial(product.fan_out, 2),
+            "hold_up": product.hold_up,
         }
         acts[what]()
 
@@ -155,6 +213,25 @@ class Walk(RuleBasedStateMachine):
             return MOODS.get(mood) or (WELL if coin.random() < 0.6 else DOWN)
 
         self.product.endpoint(key).answer = moody
+
+    def open_circuit(self, key: SubscriptionKey) -> None:
+        """Failures alone, then it is well again."""
+        self.turn(key, "down")
+        self.comes(8)
+        self.turn(key, "well")
+
+    def outage(self, key: SubscriptionKey) -> None:
+        """One from its beginning to its end."""
+        self.open_circuit(key)
+        self.comes(3)
+        self.product.wait(31)
+        self.comes(1)
+
+    def comes(self, count: int) -> None:
+        """So many events, taken in and delivered at once."""
+        self.emit(count)
+        self.product.fan_out()
+        self.product.deliver()
 
     def emit(self, count: int) -> None:
         for _ in range(count):
@@ -234,4 +311,4 @@ def throttled() -> None:
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=150, stateful_step_count=25, derandomize=True)
+TestWalk.settings = settings(max_examples=200, stateful_step_count=25, derandomize=True)
