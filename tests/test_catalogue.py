@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-ROW = re.compile(r"^\| ((?:F|T|BB-|S)\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| ((?:F|T|BB-|S|X)\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
 NAMED = re.compile(r"`([\w/]+\.py)(?:::(test_\w+))?`")
 
 ROWS = {
@@ -19,8 +19,13 @@ FAULTS = [*range(1, 56), *range(57, 61)]
 THREATS = [*range(9, 65)]
 BUGS = [2, 3, 4, 7, 9, 10, 12, 13, 16, 17, 18, 20, 24, 26, 29, 30, 31, 32, 36, 37, 38, 41, 42, 43, 48]
 STORIES = {f"S{n}" for n in range(1, 17)}
+BREAKS = {f"X{n}" for n in range(1, 8)}
 EXPECTED = (
-    {f"F{n:02}" for n in FAULTS} | {f"T{n:02}" for n in THREATS} | {f"BB-{n:02}" for n in BUGS} | STORIES
+    {f"F{n:02}" for n in FAULTS}
+    | {f"T{n:02}" for n in THREATS}
+    | {f"BB-{n:02}" for n in BUGS}
+    | STORIES
+    | BREAKS
 )
 
 
