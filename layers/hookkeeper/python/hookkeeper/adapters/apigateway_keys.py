@@ -15,7 +15,7 @@ _THERE = "ConflictException"
 
 
 class ApiGatewayKeys:
-    """The GatewayKeys port. A plan is known by its name, `<API's id>-<plan>`: its id is made after `api` is."""
+    """The GatewayKeys port. A plan goes by its name, `<API's id>-<plan>`: its id comes after `api` does."""
 
     def __init__(self, client: Any, *, api_id: str) -> None:
         self._client = client
