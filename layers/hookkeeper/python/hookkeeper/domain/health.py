@@ -207,7 +207,7 @@ def may_cross(
     """Whether one more failure of the class may end in a suspension or a warning, however many others count
     at the same time.
 
-    So only ages are asked, half of a limit's for the warning: the class's own, and the oldest's for the total.
+    So only ages are asked, half of a limit's for the warning: the class's own, and the oldest for the total.
     """
     streak = health.streaks.get(outcome)
     own = min(streak.first_failure_at, first_failure_at) if streak else first_failure_at
