@@ -24,18 +24,22 @@ class ConfigProfile:
 
 
 def read(appconfig: Any, profile: ConfigProfile) -> tuple[dict[str, Any], int | None]:
-    """The newest version of the document, and its number; `{}` and None where there is none yet."""
+    """The document in force, and the number of the newest version; `{}` and None where there is none yet.
+
+    They differ where the newest was refused, or never deployed.
+    """
     numbers = list(_versions(appconfig, profile))
     if not numbers:
         return {}, None
-    number = max(numbers)
+    newest = max(numbers)
+    in_force = max(_deployed(appconfig, profile), default=(0, newest))[1]
     version = appconfig.get_hosted_configuration_version(
         ApplicationId=profile.application,
         ConfigurationProfileId=profile.profile,
-        VersionNumber=number,
+        VersionNumber=in_force,
     )
     document: dict[str, Any] = json.loads(version["Content"].read())
-    return document, number
+    return document, newest
 
 
 def write(
@@ -63,6 +67,21 @@ def write(
     )
     _await(appconfig, profile, deployment["DeploymentNumber"])
     return int(version)
+
+
+def _deployed(appconfig: Any, profile: ConfigProfile) -> Iterator[tuple[int, int]]:
+    """Number and version of every deployment that came to its end, in an environment of this one document."""
+    more: dict[str, str] = {}
+    while True:
+        page = appconfig.list_deployments(
+            ApplicationId=profile.application, EnvironmentId=profile.environment, **more
+        )
+        for each in page["Items"]:
+            if each["State"] == "COMPLETE":
+                yield int(each["DeploymentNumber"]), int(each["ConfigurationVersion"])
+        if not page.get("NextToken"):
+            return
+        more = {"NextToken": page["NextToken"]}
 
 
 def _versions(appconfig: Any, profile: ConfigProfile) -> Iterator[int]:

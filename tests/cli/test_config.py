@@ -31,6 +31,7 @@ class AppConfig:
     deployed: list[str] = field(default_factory=list)
     state: str = "COMPLETE"
     overtaken: bool = False
+    refused: set[int] = field(default_factory=set)
 
     def list_hosted_configuration_versions(self, **asked: Any) -> Any:
         """The oldest first, two a page."""
@@ -56,6 +57,20 @@ class AppConfig:
         self.deployed.append(asked["ConfigurationVersion"])
         return {"DeploymentNumber": 1}
 
+    def list_deployments(self, **_: Any) -> Any:
+        """The newest first, and all of them good, but what was `refused`."""
+        numbers = range(len(self.versions), 0, -1)
+        return {
+            "Items": [
+                {
+                    "DeploymentNumber": number,
+                    "ConfigurationVersion": str(number),
+                    "State": "ROLLED_BACK" if number in self.refused else "COMPLETE",
+                }
+                for number in numbers
+            ]
+        }
+
     def get_deployment(self, **_: Any) -> Any:
         return {"State": self.state}
 
@@ -79,6 +94,15 @@ def test_get_prints_the_document_and_nothing_else(appconfig: AppConfig, bench: B
 def test_the_newest_of_many_versions_is_the_present_one(appconfig: AppConfig, bench: Bench) -> None:
     appconfig.versions = [PRESENT, {}, {}, {}, WANTED]
     assert bench.run("config", "get").json == WANTED
+
+
+def test_what_is_in_force_is_the_last_that_was_deployed_and_not_what_was_refused_since(
+    appconfig: AppConfig, bench: Bench
+) -> None:
+    appconfig.versions, appconfig.refused = [PRESENT, WANTED, {}], {2, 3}
+    assert bench.run("config", "get").json == PRESENT
+    assert bench.run("config", "set", json.dumps(WANTED), "--yes").code == 0
+    assert appconfig.deployed == ["4"]
 
 
 def test_diff_names_each_value_that_would_change(appconfig: AppConfig, bench: Bench) -> None:
