@@ -239,7 +239,7 @@ def _sum_up(soak: Soak, accounts: Sequence[Account], unrest: Sequence[str]) -> i
         console.print(f"[red]{line}[/]")
     held = all(each.good for each in accounts) and not unrest and not fat
     console.print("[bold green]Nothing was lost.[/]" if held else "[bold red]It did not hold.[/]")
-    print(json.dumps(result), flush=True)
+    print(json.dumps({"soak": "held" if held else "broke", **result}), flush=True)
     return 0 if held else 1
 
 
@@ -251,7 +251,6 @@ def _result(
 ) -> dict[str, Any]:
     fleet = soak.fleet
     return {
-        "soak": "lost",
         "seed": SEED,
         "emitted": len(fleet.emitted),
         "owed": sum(each.emitted for each in accounts),
