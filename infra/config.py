@@ -86,9 +86,9 @@ class StageConfig:
     authorizer: Size = Size(512, 10)
     api: Size = Size(1024, 29)
     console: Size = Size(1024, 29)
-    fan_out: Size = Size(1024, 120)
+    fan_out: Size = Size(512, 120)
     deliver: Size = Size(512, 120)
-    """It waits for endpoints nine tenths of its time; twice the memory is twice the price of waiting."""
+    """Both wait for most of their time; twice the memory is twice the price of waiting."""
     contact: Size = Size(512, 60)
     recover: Size = Size(1024, 120)
     notify: Size = Size(512, 60)
