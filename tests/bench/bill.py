@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import httpx
@@ -24,13 +25,12 @@ from tests.bench import stage
 from tests.bench.calls import PLAN
 from tests.bench.conventional import Conventional
 from tests.bench.counting_aws import in_memory
-from tests.bench.harness import Result, report
+from tests.bench.harness import Result, cpu_seconds, report
 from tests.bench.traffic import ENDPOINT_MS, FAN_OUT, Tally, Traffic, traffic
 
 MILLION = 1_000_000
 GB = 1024**3
 STAGE = StageConfig(stage="prod", sender="webhooks@example.com")
-USUAL_MEMORY_MIB = 1024
 MIB_OF_A_VCPU = 1769
 """With less memory a function has so much less of a CPU, and takes the longer."""
 
@@ -161,7 +161,9 @@ class Usual:
 
     deliveries: int
     writes: int
+    item_bytes: int
     log_bytes: int
+    cpu_seconds: float
 
 
 def conventional_per_million() -> list[Line]:
@@ -169,7 +171,9 @@ def conventional_per_million() -> list[Line]:
     usual = _counted_usual()
     scale, deliveries, events = MILLION / usual.deliveries, float(MILLION), MILLION / FAN_OUT
     batches = deliveries / RECEIVED_AT_ONCE
+    memory = STAGE.deliver.memory_mib  # as much as ours
     serial = deliveries * (ENDPOINT_MS / 1000 + 2 * AWS_CALL_SECONDS)
+    serial += scale * usual.cpu_seconds * MIB_OF_A_VCPU / memory
     fanning_out = events * (3 + FAN_OUT) * AWS_CALL_SECONDS
     logged = scale * usual.log_bytes + (batches + events / RECEIVED_AT_ONCE) * PLATFORM_LINES_BYTES
     return [
@@ -177,15 +181,13 @@ def conventional_per_million() -> list[Line]:
         Line("SQS: deliveries sent one by one", prices.SQS_REQUEST, deliveries),
         Line("SQS: deliveries received, deleted", prices.SQS_REQUEST, 2 * batches),
         Line("Lambda: invocations", prices.LAMBDA_REQUEST, batches + events / RECEIVED_AT_ONCE),
-        Line("Lambda: fan-out", prices.LAMBDA_GB_SECOND, USUAL_MEMORY_MIB / 1024 * fanning_out),
-        Line(
-            "Lambda: one delivery after the other", prices.LAMBDA_GB_SECOND, USUAL_MEMORY_MIB / 1024 * serial
-        ),
+        Line("Lambda: fan-out", prices.LAMBDA_GB_SECOND, memory / 1024 * fanning_out),
+        Line("Lambda: one delivery after the other", prices.LAMBDA_GB_SECOND, memory / 1024 * serial),
         Line("DynamoDB: writes", prices.DYNAMODB_WRITE, scale * usual.writes + events),
         Line("DynamoDB: reads", prices.DYNAMODB_READ, events),
         Line("S3: an object per event", prices.S3_PUT, events),
         Line("logs", prices.LOG_GB, logged / GB),
-        Line("S3: archive", prices.S3_STORAGE, STORED_MONTHS * events * stage.BODY_BYTES / GB),
+        *_stored(scale * usual.item_bytes, events),
     ]
 
 
@@ -196,12 +198,19 @@ def _counted_usual(batches: int = 10) -> Usual:
     with in_memory() as aws, redirect_stdout(io.StringIO()):
         stage.point_boto3_at(stage.NOWHERE)
         usual = Conventional(well, urls=urls, log=log)
-        for n in range(batches):
-            event = stage.deliver_event([stage.a_message(key, f"evt_{n}") for key in keys])
-            usual.handler(event, stage.Context())
+        events = [
+            stage.deliver_event([stage.a_message(key, f"evt_{n}") for key in keys]) for n in range(batches)
+        ]
+        spent = sum(cpu_seconds(partial(usual.handler, event, stage.Context())) for event in events)
         units = aws.tables.units
         writes = sum(count for (_, kind), count in units.items() if kind == "write")
-    return Usual(batches * len(keys), writes, len(log.getvalue()))
+    return Usual(
+        deliveries=batches * len(keys),
+        writes=writes,
+        item_bytes=aws.tables.stored_bytes("Conventional"),
+        log_bytes=len(log.getvalue()),
+        cpu_seconds=spent,
+    )
 
 
 # ── told ─────────────────────────────────────────────────────────────────────────────────────────
