@@ -55,6 +55,8 @@ def test_every_page_is_accessible_fits_its_width_and_obeys_its_policy(
         told = complaints(page)
         for path in paths:
             page.goto(served.url + path)
+            assert page.url == served.url + path, "it is shown, and nobody is sent to sign in"
+            assert (page.locator("h1").inner_text() == "Sign in") == (path == "/sign-in"), path
             assert barriers(page) == [], path
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         assert [each for each in told if "the server responded with a status of" not in each] == []

@@ -5,7 +5,7 @@ import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -107,7 +107,7 @@ class Shown:
 
 
 class ConsoleBench:
-    """A world, and the console over it (`module`, started cold) at the moment `now`."""
+    """A world, and the console over it (`module`, started cold) at the moment `now`, or as time goes by."""
 
     def __init__(
         self, module: Any, *, console_url: str = f"{ORIGIN}{BASE}", now: datetime | None = NOW
@@ -207,7 +207,7 @@ class Browser:
                 sha256=token_hash(secret),
                 rights=frozenset({Right.OPERATE}) if operator else rights,
                 actor="key_1",
-                expires_at=(bench.now or NOW) + HOUR,
+                expires_at=(bench.now or datetime.now(UTC)) + HOUR,
                 scope=scope if operator else scope or a_scope(),
             )
         )

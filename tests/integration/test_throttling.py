@@ -16,19 +16,25 @@ pytestmark = pytest.mark.integration
 BURST = 2
 
 
-def move(stack: Stack, tenant: str, plan_id: str) -> None:
-    """As an operator would: the tenant's key is found by what it counts, and put on another plan."""
-    gateway = aws.client(stack, "apigateway")
+def gateway_key_id(stack: Stack, tenant: str) -> str:
+    """The tenant's key is found by what it counts, on whichever page of the keys it is."""
     (key,) = (
         each
-        for page in gateway.get_paginator("get_api_keys").paginate()
+        for page in aws.client(stack, "apigateway").get_paginator("get_api_keys").paginate()
         for each in page["items"]
         if each["description"] == f"Counts the calls of {tenant}"
     )
-    for plan in gateway.get_usage_plans(keyId=key["id"])["items"]:
-        if key["id"] in {each["id"] for each in gateway.get_usage_plan_keys(usagePlanId=plan["id"])["items"]}:
-            gateway.delete_usage_plan_key(usagePlanId=plan["id"], keyId=key["id"])
-    gateway.create_usage_plan_key(usagePlanId=plan_id, keyId=key["id"], keyType="API_KEY")
+    return str(key["id"])
+
+
+def move(stack: Stack, tenant: str, plan_id: str) -> None:
+    """As an operator would: off the plan that it is on, and on another."""
+    gateway = aws.client(stack, "apigateway")
+    key_id = gateway_key_id(stack, tenant)
+    for plan in gateway.get_usage_plans(keyId=key_id)["items"]:
+        if key_id in {each["id"] for each in gateway.get_usage_plan_keys(usagePlanId=plan["id"])["items"]}:
+            gateway.delete_usage_plan_key(usagePlanId=plan["id"], keyId=key_id)
+    gateway.create_usage_plan_key(usagePlanId=plan_id, keyId=key_id, keyType="API_KEY")
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +71,7 @@ def test_t34_a_tenant_over_its_plan_is_429_and_its_neighbour_is_not(
 
 def test_a_call_whose_owner_is_on_no_plan_is_403_until_its_next_key(stack: Stack, receiver: Receiver) -> None:
     lost = Customer.sign_up(stack, receiver, "planless")
-    gateway = aws.client(stack, "apigateway")
-    (key,) = (k for k in gateway.get_api_keys()["items"] if k["description"].endswith(" planless"))
-    gateway.delete_api_key(apiKey=key["id"])
+    aws.client(stack, "apigateway").delete_api_key(apiKey=gateway_key_id(stack, "planless"))
     refused = ask(stack, lost.api.key)
     assert (refused.status_code, refused.json()["code"]) == (403, "no_usage_plan")
     Api(stack.api_url, stack.operator_key).post("/v1/tenants/planless/keys", {"mode": "test"})
