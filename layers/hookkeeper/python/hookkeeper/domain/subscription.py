@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from hookkeeper.domain.errors import IllegalTransitionError
-from hookkeeper.domain.event import ArchivedEvent, matches
+from hookkeeper.domain.event import matches
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 
 DEFAULT_TIMEOUT_SECONDS = 15
@@ -204,17 +204,21 @@ def matched_since(
 def owes(
     subscription: Subscription,
     history: Sequence[FilterChange],
-    archived: ArchivedEvent,
     *,
+    event_type: str,
+    resource_id: str | None,
+    archived_at: datetime,
     routing_cache: timedelta,
 ) -> bool:
-    """Whether an outage or a recovery of the subscription owes it an archived event."""
-    event, archived_at = archived.event, archived.archived_at
+    """Whether an outage or a recovery of the subscription owes it an archived event.
+
+    The one rule of whoever sends such an event, counts it, or explains it; consent is asked beside it.
+    """
     return owed_from(subscription, archived_at=archived_at, routing_cache=routing_cache) and matched_since(
         subscription,
         history,
-        event_type=event.type,
-        resource_id=event.resource_id,
+        event_type=event_type,
+        resource_id=resource_id,
         archived_at=archived_at,
         routing_cache=routing_cache,
     )

@@ -6,7 +6,7 @@ from itertools import islice
 
 from hookkeeper.domain.delivery import LEDGER_LIFE, DeliveryStatus
 from hookkeeper.domain.recovery import Cursor, Listed, Window
-from hookkeeper.domain.subscription import matched_since, owed_from
+from hookkeeper.domain.subscription import owes
 from hookkeeper.domain.tenancy import DeliveryKey
 from hookkeeper.usecases.recovery_run import Run
 
@@ -56,16 +56,13 @@ def _lost(run: Run, listed: Sequence[Listed]) -> int:
         archived_at, event_id = each.place.archived_at, each.place.event_id
         item = items.get((key.scope, event_id))
         stale = item is not None and item.archived_at != archived_at
-        if (
-            not stale
-            and owed_from(subscription, archived_at=archived_at)
-            and matched_since(
-                subscription,
-                run.filters,
-                event_type=each.event_type,
-                resource_id=each.resource_id,
-                archived_at=archived_at,
-            )
+        if not stale and owes(
+            subscription,
+            run.filters,
+            event_type=each.event_type,
+            resource_id=each.resource_id,
+            archived_at=archived_at,
+            routing_cache=run.margins.routing_cache,
         ):
             wanted[DeliveryKey(key, event_id)] = None
     known = run.ports.ledger.read(list(wanted)) if wanted else {}

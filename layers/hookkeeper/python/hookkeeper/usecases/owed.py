@@ -262,8 +262,14 @@ def _known(
 
 
 def _owes(run: Run, event: ArchivedEvent) -> bool:
-    cache = run.margins.routing_cache
-    return owes(run.standing.subscription, run.filters, event, routing_cache=cache)
+    return owes(
+        run.standing.subscription,
+        run.filters,
+        event_type=event.event.type,
+        resource_id=event.event.resource_id,
+        archived_at=event.archived_at,
+        routing_cache=run.margins.routing_cache,
+    )
 
 
 def _fresh_parcel(run: Run, event: ArchivedEvent, delivery: Delivery | None) -> Parcel:

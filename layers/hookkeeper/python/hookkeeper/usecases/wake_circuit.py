@@ -78,8 +78,18 @@ def _unseen(run: Round, standing: Standing) -> Parcel | None:
     history = run.ports.subscriptions.filters(subscription.key)
     until = run.now - run.margins.outage
     events = run.ports.archive.events(subscription.scope, start=outage_from, until=until)
-    cache = run.margins.routing_cache
-    wanted = (e for e in islice(events, EVENTS) if owes(subscription, history, e, routing_cache=cache))
+    wanted = (
+        each
+        for each in islice(events, EVENTS)
+        if owes(
+            subscription,
+            history,
+            event_type=each.event.type,
+            resource_id=each.event.resource_id,
+            archived_at=each.archived_at,
+            routing_cache=run.margins.routing_cache,
+        )
+    )
     for chunk in _chunks(wanted):
         keys = {event.event.id: DeliveryKey(subscription.key, event.event.id) for event in chunk}
         known = run.ports.ledger.read(list(keys.values()))

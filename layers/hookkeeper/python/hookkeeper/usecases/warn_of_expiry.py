@@ -8,7 +8,7 @@ from hookkeeper.domain.delivery import Owed
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.notice import Notice, NoticeKind
 from hookkeeper.domain.recovery import Cursor, Listed, warned_ahead
-from hookkeeper.domain.subscription import FilterChange, Subscription, matched_since, owed_from
+from hookkeeper.domain.subscription import FilterChange, Subscription, owes
 from hookkeeper.domain.tenancy import DeliveryKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases.notice_facts import health_facts, owed_now, owner_of, text_of
@@ -96,21 +96,24 @@ def _unseen(run: Round, subscription: Subscription, *, since: datetime, until: d
     """Events of the archive that were not dealt with."""
     listed = run.ports.archive.recent(subscription.scope, since=since, before=Cursor(until, ""))
     filters = run.ports.subscriptions.filters(subscription.key)
-    wanted = (each.place for each in islice(listed, EVENTS) if _takes(filters, subscription, each))
+    cache = run.margins.routing_cache
+    wanted = (each.place for each in islice(listed, EVENTS) if _takes(filters, subscription, each, cache))
     places = {DeliveryKey(subscription.key, place.event_id): place for place in islice(wanted, COUNTED)}
     known = run.ports.ledger.read(list(places)) if places else {}
     return (place for key, place in places.items() if key not in known or not known[key].final)
 
 
-def _takes(filters: Sequence[FilterChange], subscription: Subscription, listed: Listed) -> bool:
+def _takes(
+    filters: Sequence[FilterChange], subscription: Subscription, listed: Listed, cache: timedelta
+) -> bool:
     """Whether it was owed by the filters and the resource, as a recovery will judge it."""
-    archived_at = listed.place.archived_at
-    return owed_from(subscription, archived_at=archived_at) and matched_since(
+    return owes(
         subscription,
         filters,
         event_type=listed.event_type,
         resource_id=listed.resource_id,
-        archived_at=archived_at,
+        archived_at=listed.place.archived_at,
+        routing_cache=cache,
     )
 
 
