@@ -19,10 +19,15 @@ def create(
     tenant_id: Annotated[
         str | None, typer.Option("--id", help="Yours, of letters, digits, _ and -; made where left out.")
     ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(help="The usage plan: how often it may call; `standard` where left out."),
+    ] = None,
 ) -> None:
     """Make a tenant. It needs keys of its own: `hookkeeper keys create`."""
-    given = {"id": tenant_id} if tenant_id else {}
-    tenant = session.api.post(path("tenants"), {"name": name, **given})
+    given = {"id": tenant_id, "plan": plan}
+    told = {field: value for field, value in given.items() if value is not None}
+    tenant = session.api.post(path("tenants"), {"name": name, **told})
     session.screen.show(tenant, lambda: facts({"tenant": tenant["id"], "name": tenant["name"]}))
 
 
@@ -32,9 +37,10 @@ def list_all(session: Session, most: Most = 20, everything: All = False) -> None
     tenants, more = session.api.pages(path("tenants"), most=None if everything else most)
 
     def shown() -> Rows:
-        rows = Rows("tenant", "name", "since", flexible=["name"])
+        rows = Rows("tenant", "name", "plan", "since", flexible=["name"])
         for tenant in tenants:
-            rows.add(tenant["id"], words(tenant["name"]), ago(tenant["created_at"], session.now))
+            since = ago(tenant["created_at"], session.now)
+            rows.add(tenant["id"], words(tenant["name"]), tenant["plan"], since)
         return rows
 
     session.screen.show_all(tenants, shown, more=more, none="no tenants yet: hookkeeper tenants create NAME")

@@ -103,8 +103,8 @@ def delivery(**changes: Any) -> dict[str, Any]:
     return told(DeliveryOut.of(a_delivery(**{"attempts": (failed,), **changes})))
 
 
-def tenant(tenant_id: str = "acme") -> dict[str, Any]:
-    return told(TenantOut.of(a_tenant(tenant_id)))
+def tenant(tenant_id: str = "acme", **changes: Any) -> dict[str, Any]:
+    return told(TenantOut.of(a_tenant(tenant_id, **changes)))
 
 
 def key(**changes: Any) -> dict[str, Any]:

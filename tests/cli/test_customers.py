@@ -38,6 +38,19 @@ def test_a_tenant_is_made_and_listed(operator: Bench) -> None:
     assert "Acme" in operator.run("tenants", "list").out
 
 
+def test_a_tenant_is_made_on_the_plan_that_is_named_and_listed_with_it(operator: Bench) -> None:
+    operator.api.on("POST", "/v1/tenants", shapes.tenant(plan="large"), status=201)
+    operator.api.on("GET", "/v1/tenants", page(shapes.tenant(plan="large"), shapes.tenant("other")))
+    assert operator.run("tenants", "create", "Acme", "--plan", "large", "--json").json["plan"] == "large"
+    assert operator.api.bodies == [{"name": "Acme", "plan": "large"}]
+    listed = operator.run("tenants", "list").out.splitlines()
+    assert [line.split()[:3] for line in (listed[0], *listed[-2:])] == [
+        ["tenant", "name", "plan"],
+        ["acme", "Acme", "large"],
+        ["other", "Acme", "standard"],
+    ]
+
+
 def test_a_new_key_is_all_that_stands_on_stdout(operator: Bench) -> None:
     operator.api.on("POST", "/v1/tenants/acme/keys", shapes.key_created(TENANT_KEY), status=201)
     ran = operator.run("keys", "create", "--mode", "test", "--scope", "events:write", "--days", "1")
