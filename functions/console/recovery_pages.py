@@ -8,6 +8,7 @@ from aws_lambda_powertools.event_handler.api_gateway import Router
 from hookkeeper.api import RecoveryOut
 from hookkeeper.domain.access import Right
 from hookkeeper.domain.errors import HookkeeperError, InvalidInputError, NotFoundError
+from hookkeeper.domain.event import WILDCARD
 from hookkeeper.domain.recovery import Recovery, RecoveryStatus
 from hookkeeper.domain.replay import Counted, Only
 from hookkeeper.domain.subscription import Status
@@ -16,10 +17,13 @@ from hookkeeper.ports import Standing
 from hookkeeper.usecases import steer
 from hookkeeper.usecases.replay import Asked, count, replay
 from pages import page, see
-from subscription_pages import existing
+from subscription_actions import MOST_PER_SECOND
+from subscription_pages import existing, patterns_of
 from visit import Visit, in_tenant
 
 SHOWN = 25
+UNASKED = {"only": "", "from": "", "to": "", "event_types": WILDCARD, "rate": ""}
+"""The fields of the form, as they stand before anybody has asked for anything."""
 MOVING = frozenset({RecoveryStatus.PROBING, RecoveryStatus.RUNNING, RecoveryStatus.WAITING})
 
 router = Router()  # type: ignore[no-untyped-call]  # Powertools leaves it untyped
@@ -41,7 +45,8 @@ def list_all(subscription_id: str) -> Response[str]:
         standing=standing,
         recoveries=visit.reach.recoveries.of(standing.subscription.key, limit=SHOWN),
         may_replay=visit.may(Right.DELIVERIES_REPLAY) and standing.subscription.status is Status.ACTIVE,
-        asked={name: visit.query.get(name, "") for name in ("from", "to", "only")},
+        asked={name: visit.query.get(name, unasked) for name, unasked in UNASKED.items()},
+        most_per_second=MOST_PER_SECOND,
         choices=tuple(Only),
         counted=counted,
         problem=problem,
@@ -128,7 +133,13 @@ def _asked(told: Any) -> Asked:
     only = told.get("only", "")
     if only not in tuple(Only):
         raise InvalidInputError("choose what to send", code="invalid_value", pointer="/only")
-    return Asked(since=_minute(told.get("from")), until=_minute(told.get("to")), only=Only(only))
+    return Asked(
+        since=_minute(told.get("from")),
+        until=_minute(told.get("to")),
+        only=Only(only),
+        event_types=patterns_of(told.get("event_types", WILDCARD)),
+        rate=_rate(told.get("rate", "").strip()),
+    )
 
 
 def _minute(text: str | None) -> datetime | None:
@@ -138,6 +149,15 @@ def _minute(text: str | None) -> datetime | None:
         return datetime.strptime(text[:16], "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
     except ValueError:
         raise InvalidInputError("a moment is such as 2026-12-01T09:30", code="invalid_time") from None
+
+
+def _rate(text: str) -> float | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= MOST_PER_SECOND):
+        detail = f"a rate is 1 to {MOST_PER_SECOND} deliveries a second"
+        raise InvalidInputError(detail, code="invalid_value", pointer="/rate")
+    return float(text)
 
 
 def _ports(visit: Visit) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hookkeeper.domain.access import Right
 from hookkeeper.domain.delivery import Attempt, Delivery
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
 from hookkeeper.domain.event import checked_patterns, matches
+from hookkeeper.domain.subscription import wants
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import Standing
 from hookkeeper.usecases.deliveries import list_deliveries
@@ -83,10 +84,11 @@ def settings(subscription_id: str) -> Response[str]:
 
 @router.get("/console/subscriptions/<subscription_id>/preview")
 def preview(subscription_id: str) -> Response[str]:
-    """Which of yesterday's event types a filter would take, before it is saved."""
+    """Which of yesterday's event types a filter would take, before it is saved; `own`: of those it takes."""
     visit, scope = in_tenant(router, Right.SUBSCRIPTIONS_READ)
     standing = existing(visit, scope, subscription_id)
-    return page(visit, "_preview.html", preview=_preview(visit, standing, visit.query.get("event_types", "")))
+    typed, own = visit.query.get("event_types", ""), "own" in visit.query
+    return page(visit, "_preview.html", preview=_preview(visit, standing, typed, own=own))
 
 
 @router.get("/console/subscriptions/<subscription_id>/audit")
@@ -153,18 +155,26 @@ def patterns_of(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-def _preview(visit: Visit, standing: Standing, typed: str) -> dict[str, object]:
-    """The types of the last day that the filter takes and that it leaves, most frequent first."""
+def _preview(visit: Visit, standing: Standing, typed: str, *, own: bool = False) -> dict[str, object]:
+    """The types of the last day that the filter takes and that it leaves, most frequent first.
+
+    `own`: of the subscription's own alone, which are all that can be sent to it again.
+    """
     subscription = standing.subscription
-    recent = visit.reach.archive.recent(subscription.scope, since=visit.now - DAY)
-    seen = Counter(each.event_type for each in islice(recent, MOST_SAMPLED))
+    recent = islice(visit.reach.archive.recent(subscription.scope, since=visit.now - DAY), MOST_SAMPLED)
+    seen = Counter(
+        each.event_type
+        for each in recent
+        if not own or wants(subscription, event_type=each.event_type, resource_id=each.resource_id)
+    )
+    told = {"problem": None, "taken": [], "left": [], "seen": len(seen), "own": own}
     try:
         patterns = checked_patterns(patterns_of(typed))
     except InvalidInputError as error:
-        return {"problem": error.detail, "taken": [], "left": [], "seen": len(seen)}
+        return told | {"problem": error.detail}
     taken = [(kind, count) for kind, count in seen.most_common() if matches(patterns, kind)]
     left = [(kind, count) for kind, count in seen.most_common() if not matches(patterns, kind)]
-    return {"problem": None, "taken": taken, "left": left, "seen": len(seen)}
+    return told | {"taken": taken, "left": left}
 
 
 def _latest(visit: Visit, key: SubscriptionKey, *, until: datetime) -> tuple[Sequence[Delivery], bool]:

@@ -158,6 +158,28 @@ def test_a_filter_is_previewed_while_it_is_typed(page: Page, served: ServedConso
     assert served.bench.world.subscriptions[SUSPENDED].event_types == ("order.*", "customer.updated")
 
 
+def test_a_replays_types_are_tried_while_they_are_typed_and_counted_with_its_rate(
+    page: Page, served: ServedConsole
+) -> None:
+    stage(served.bench)
+    told = complaints(page)
+    page.goto(served.url + path_of(HEALTHY, "/recoveries"))
+    page.get_by_label("Event types").fill("invoice.line.*")
+    expect(page.locator("#preview")).to_contain_text(
+        "for this subscription seen in the last 24 hours it takes 1"
+    )
+    assert barriers(page) == []
+    page.get_by_label("At most so many a second").fill("20")
+    page.get_by_label("What").select_option("all")
+    page.get_by_role("button", name="Count").click()
+    expect(page.get_by_text("at most 20 a second")).to_be_visible()
+    page.get_by_role("button", name="again").click()
+    expect(page.get_by_role("heading", name="Replay by hand")).to_be_visible()
+    replays = [r for r in served.bench.world.recoveries.values() if r.replay is not None]
+    assert [(r.replay and r.replay.event_types, r.max_rate) for r in replays] == [(("invoice.line.*",), 20.0)]
+    assert told == []
+
+
 def test_a_rotated_secret_is_announced_and_gone_after_the_next_page(
     page: Page, served: ServedConsole
 ) -> None:

@@ -915,6 +915,64 @@ def test_a_replay_is_counted_before_it_is_started(bench: ConsoleBench, owner: Br
     )
 
 
+def test_a_replay_is_of_the_types_and_at_the_rate_that_are_asked_for(
+    bench: ConsoleBench, owner: Browser
+) -> None:
+    bench.world.add(a_subscription())
+    path = f"{HERE}/recoveries"
+    assert 'name="event_types" value="*"' in owner.get(path).text
+    kinds = ("invoice.paid", "order.made", "order.shipped")
+    bench.archive.put([an_event(n, type=kind) for n, kind in enumerate(kinds, 100)], now=NOW - HOUR)
+    counted = owner.get(f"{path}?only=owed&event_types={quote('order.*, a.b')}&rate=7")
+    assert "2 events would be sent" in counted.words
+    assert "of order.*, a.b" in counted.words.replace(" and ", ", ")
+    assert "at most 7 a second" in counted.words
+    form = dict(re.findall(r'<input type="hidden" name="([a-z_]+)" value="([^"]*)">', counted.text))
+    assert (form["event_types"], form["rate"]) == ("order.*, a.b", "7")
+    form.pop("csrf")
+    started = owner.post(path, **form).leads_to.rpartition("/")[2]
+    recovery = bench.world.recoveries[KEY.scope, started]
+    assert recovery.replay is not None
+    assert (recovery.replay.event_types, recovery.max_rate) == (("order.*", "a.b"), 7.0)
+
+
+@pytest.mark.parametrize(
+    "wrong,told",
+    [
+        ("rate=0", "1 to 1000 deliveries a second"),
+        ("rate=1001", "1 to 1000 deliveries a second"),
+        ("rate=1.5", "1 to 1000 deliveries a second"),
+        ("rate=x", "1 to 1000 deliveries a second"),
+        ("event_types=a*", "is no event type"),
+        ("event_types=", "at least one event type"),
+    ],
+)
+def test_a_replay_of_what_cannot_be_meant_is_neither_counted_nor_started(
+    wrong: str, told: str, bench: ConsoleBench, owner: Browser
+) -> None:
+    bench.world.add(a_subscription())
+    path = f"{HERE}/recoveries"
+    shown = owner.get(f"{path}?only=owed&{wrong}")
+    assert told in shown.words.lower()
+    assert "would be sent" not in shown.words
+    name, _, value = wrong.partition("=")
+    assert owner.post(path, only="owed", **{name: value}).status == 422
+    assert not bench.world.executions
+
+
+def test_a_replays_types_are_tried_on_what_the_subscription_takes(
+    bench: ConsoleBench, owner: Browser
+) -> None:
+    bench.world.add(a_subscription(event_types=("order.*",)))
+    kinds = ("invoice.paid", "order.made", "order.shipped")
+    bench.archive.put([an_event(n, type=kind) for n, kind in enumerate(kinds, 100)], now=NOW - HOUR)
+    shown = owner.get(f"{HERE}/preview?own=1&event_types={quote('*')}", headers={"hx-request": "true"}).words
+    assert "Of the 2 event types for this subscription seen in the last 24 hours it takes 2" in shown
+    assert "invoice.paid" not in shown
+    all_types = owner.get(f"{HERE}/preview?event_types={quote('*')}", headers={"hx-request": "true"}).words
+    assert "Of the 3 event types seen" in all_types
+
+
 def test_a_recovery_is_paused_resumed_and_cancelled(bench: ConsoleBench, owner: Browser) -> None:
     recovery = a_recovery(2, found=10, succeeded=4)
     path = f"/recoveries/{recovery.id}"
