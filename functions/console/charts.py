@@ -61,8 +61,14 @@ def outcomes_by_hour(deliveries: Sequence[Delivery], *, until: datetime, partial
         _bar(place, begin, counts[begin][0], counts[begin][1], most) for place, begin in enumerate(begins)
     ]
     good, bad = (sum(pair[n] for pair in counts.values()) for n in (0, 1))
-    at_least = "At least " if partial else ""
-    return Chart(bars, good, bad, most, f"{at_least}{good} attempts went well and {bad} failed in 24 hours.")
+    return Chart(bars, good, bad, most, _summary(good, bad, partial=partial))
+
+
+def _summary(good: int, bad: int, *, partial: bool) -> str:
+    if not (good or bad):
+        return "No attempt in 24 hours."
+    at_least, plural = "At least " if partial else "", "" if good == 1 else "s"
+    return f"{at_least}{good} attempt{plural} went well and {bad} failed in 24 hours."
 
 
 def _bar(place: int, begins: datetime, good: int, bad: int, most: int) -> Bar:

@@ -197,7 +197,7 @@ def test_an_operator_signs_in_chooses_a_tenant_and_acts_for_it_under_its_own_nam
     assert browser.post("/sign-in", key=bench.an_operator_key()).leads_to == "/tenants"
     assert browser.get("/subscriptions").leads_to == "/tenants"
     assert browser.get(HERE).status == 409
-    assert "acme" in browser.get("/tenants").words
+    assert "acme on the plan standard" in browser.get("/tenants").words
     assert browser.post("/tenants", tenant_id="acme", mode="live").leads_to == "/subscriptions"
     assert browser.get(HERE).status == 200
     assert browser.post(f"{HERE}/revoke", host="hooks.customer.example").status == 303
@@ -685,7 +685,7 @@ def test_a_chart_says_in_words_what_it_draws(bench: ConsoleBench, owner: Browser
         bench.world.deliveries[key] = a_delivery(key=key, archived_at=at, attempts=(attempt,))
     shown = owner.get(HERE)
     assert 'role="img" aria-labelledby="chart-text"' in shown.text
-    assert "Outcomes per hour. 1 attempts went well and 2 failed in 24 hours." in html.unescape(shown.text)
+    assert "Outcomes per hour. 1 attempt went well and 2 failed in 24 hours." in html.unescape(shown.text)
     assert "Hour by hour" in shown.words
 
 
@@ -828,6 +828,13 @@ def test_a_test_event_is_asked_for(bench: ConsoleBench, owner: Browser) -> None:
     assert owner.post(f"{HERE}/test", event_type="invoice.paid").leads_to == f"{HERE}?done=tested"
     assert [(key, kind) for key, kind, _ in bench.world.tests] == [(KEY, "invoice.paid")]
     assert owner.post(f"{HERE}/test", event_type="No Type").status == 422
+
+
+def test_a_day_without_an_attempt_is_told_as_such(bench: ConsoleBench, owner: Browser) -> None:
+    bench.world.deliveries.clear()
+    shown = owner.get(HERE).words
+    assert "No attempt in 24 hours." in shown
+    assert "an hour" not in shown
 
 
 def test_a_filter_is_tried_on_yesterdays_types_before_it_is_saved(
