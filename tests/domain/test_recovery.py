@@ -154,6 +154,17 @@ def test_a_day_with_less_than_its_most_lets_the_next_outage_recover_at_once() ->
     assert full.next_at(NOW + 3 * DAY) == NOW + 3 * DAY
 
 
+@pytest.mark.parametrize("calm", [0 * HOUR, HOUR, 3 * HOUR])
+def test_a_round_that_was_called_off_is_as_if_it_had_never_set_out(calm: timedelta) -> None:
+    rounds, now = Rounds(), NOW
+    for _ in range(MOST_A_DAY):
+        called_off = rounds.set_out(now).called_off()
+        assert called_off.next_at(now) == now
+        assert called_off.set_out(now) == rounds.set_out(now)
+        rounds = rounds.set_out(now)
+        now = rounds.next_at(now) + calm
+
+
 def test_a_rest_that_the_days_most_made_longer_is_no_calm() -> None:
     burst = tuple(NOW + n * MINUTE for n in range(24))
     rounds = Rounds(at=burst, rest=HOUR)

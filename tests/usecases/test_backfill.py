@@ -176,6 +176,13 @@ def test_what_this_recovery_has_tried_in_vain_is_not_sent_again_by_it() -> None:
     assert sent(core) == [other]
 
 
+def test_what_it_tried_in_vain_and_an_outage_has_held_since_it_sends_after_that_outage() -> None:
+    core = recovering(RecoveryKind.AUTOMATIC)
+    tried = owing(core, 1, outcome=RETRYABLE, tried_by=a_recovery().id)
+    core.slice(KEY)
+    assert sent(core) == [tried]
+
+
 @pytest.mark.parametrize(
     "at, owed_by_it",
     [
@@ -413,6 +420,47 @@ def test_canaries_that_do_not_come_back_are_waited_for_two_minutes_and_then_othe
     core.later(SECOND)
     core.slice(KEY)
     assert sent(core) == [an_event(n).id for n in (4, 5, 6)]
+
+
+def lose_canaries(core: Core) -> None:
+    """One round: canaries are sent, and none comes back in time."""
+    core.slice(KEY)
+    clear(core)
+    core.later(2 * MINUTE + 2 * SECOND)
+    core.slice(KEY)
+    core.later(SECOND)
+
+
+def test_canaries_that_were_never_attempted_are_no_failure_and_no_round_of_an_automatic_recovery() -> None:
+    core = with_canaries(RecoveryKind.AUTOMATIC)
+    before = core.health(KEY).recovery.rounds
+    for _ in range(4):
+        lose_canaries(core)
+        assert core.health(KEY).recovery.rounds == before
+    core.slice(KEY)
+    assert sent(core) == [an_event(n).id for n in (13, 14, 15)], "others went at once, four times"
+    assert record(core).canaries_failed == 0
+
+
+@pytest.mark.parametrize("kind", RecoveryKind)
+def test_canaries_that_were_never_attempted_do_not_pause_a_recovery(kind: RecoveryKind) -> None:
+    core = with_canaries(kind)
+    for _ in range(4):
+        lose_canaries(core)
+    assert (record(core).status, record(core).canaries_failed) == (RecoveryStatus.RUNNING, 0)
+
+
+def test_a_circuit_that_opens_before_the_canaries_arrive_costs_an_automatic_recovery_its_rest() -> None:
+    core = with_canaries(RecoveryKind.AUTOMATIC)
+    core.slice(KEY)
+    core.set_health(KEY, circuit=Circuit(open_until=NOW + MINUTE), outage_from=NOW - MARGIN)
+    core.later(2 * SECOND)
+    core.slice(KEY)
+    core.set_health(KEY, circuit=Circuit(), outage_from=None)
+    clear(core)
+    core.later(MINUTE)
+    assert core.slice(KEY).wait == timedelta(minutes=5) - MINUTE - 2 * SECOND
+    assert (sent(core), record(core).canaries_failed) == ([], 0)
 
 
 def test_what_was_discarded_on_arrival_is_no_failed_canary() -> None:

@@ -120,6 +120,10 @@ class Rounds:
             rest=FIRST_REST if calm else min(2 * self.rest, LONGEST_REST),
         )
 
+    def called_off(self) -> "Rounds":
+        """The last one never came to an attempt: nothing was learnt of the endpoint, and none is counted."""
+        return Rounds(at=self.at[:-1], rest=max(self.rest / 2, FIRST_REST))
+
     def _day_over(self) -> tuple[datetime, ...]:
         """When the first of a full day's is a day ago."""
         return (self.at[-MOST_A_DAY] + DAY,) if len(self.at) >= MOST_A_DAY else ()

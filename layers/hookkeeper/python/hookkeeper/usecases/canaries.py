@@ -37,7 +37,7 @@ def look_at_canaries(run: Run) -> Sliced:
         sent_at = run.recovery.next_slice_at or run.now
         if run.now < sent_at + PATIENCE:
             return run.stay(LOOK_AGAIN)
-        return run.stay(AT_ONCE, replace(run.recovery, canaries=()))
+        return _others(run)
     flowing = replace(
         run.recovery,
         canaries=(),
@@ -50,6 +50,16 @@ def look_at_canaries(run: Run) -> Sliced:
         troubled_seen=run.recovery.troubled,
     )
     return run.stay(AT_ONCE, flowing)
+
+
+def _others(run: Run) -> Sliced:
+    """Those that did not come back say nothing of the endpoint: others are sent, and no rest is due for them.
+
+    A circuit that opens in between is another matter: the endpoint flaps, and the next round waits.
+    """
+    counted = run.recovery.kind is RecoveryKind.AUTOMATIC
+    rounds = run.lock.rounds.called_off() if counted else None
+    return run.stay(AT_ONCE, replace(run.recovery, canaries=()), rounds=rounds)
 
 
 def _end(run: Run, delivery: Delivery | None) -> bool | None:

@@ -119,10 +119,12 @@ class Run:
         won = self.ports.health.write_lock(self.health, lock, kept, flowing=flowing, notice=notice)
         return kept if won else None
 
-    def stay(self, wait: timedelta, recovery: Recovery | None = None) -> Sliced:
+    def stay(
+        self, wait: timedelta, recovery: Recovery | None = None, *, rounds: Rounds | None = None
+    ) -> Sliced:
         """Come back later; at once where someone else has changed the lock."""
         wait = min(wait, LONGEST_WAIT)
-        kept = self.keep(recovery or self.recovery, wait=wait)
+        kept = self.keep(recovery or self.recovery, rounds=rounds, wait=wait)
         if kept is None:
             return Sliced(AT_ONCE, recovery=self.recovery)
         return Sliced(wait, recovery=kept)
