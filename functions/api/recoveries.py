@@ -11,7 +11,8 @@ from hookkeeper.domain.recovery import Recovery
 from hookkeeper.domain.replay import Only
 from hookkeeper.domain.tenancy import Scope
 from hookkeeper.usecases import steer
-from hookkeeper.usecases.replay import Asked, count, replay
+from hookkeeper.usecases.dry_run import count
+from hookkeeper.usecases.replay import Asked, replay
 from hookkeeper.usecases.retry import retry
 
 JSON = "application/json"
@@ -42,6 +43,7 @@ def start(subscription_id: str, wanted: ReplayIn | None = None) -> Response[Reco
             config=call.reach.configs.current(),
             margins=call.reach.margins,
             subscriptions=call.reach.subscriptions,
+            consents=call.reach.consents,
             ledger=call.reach.ledger,
             archive=call.reach.archive,
             events=call.reach.events,

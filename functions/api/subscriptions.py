@@ -417,6 +417,7 @@ def explain_event(
         ledger=call.reach.ledger,
         audit=call.reach.audit,
         consents=call.reach.consents,
+        margins=call.reach.margins,
     )
     return ExplanationOut(
         event_id=event_id,

@@ -15,7 +15,8 @@ from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey, checked_id
 from hookkeeper.ports import Standing
 from hookkeeper.usecases import steer
-from hookkeeper.usecases.replay import Asked, count, replay
+from hookkeeper.usecases.dry_run import count
+from hookkeeper.usecases.replay import Asked, replay
 from pages import page, see
 from subscription_actions import MOST_PER_SECOND
 from subscription_pages import existing, patterns_of
@@ -119,6 +120,7 @@ def _counted(visit: Visit, standing: Standing) -> tuple[Counted | None, str | No
             config=visit.reach.configs.current(),
             margins=visit.reach.margins,
             subscriptions=visit.reach.subscriptions,
+            consents=visit.reach.consents,
             ledger=visit.reach.ledger,
             archive=visit.reach.archive,
             events=visit.reach.events,

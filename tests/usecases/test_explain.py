@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hookkeeper.domain.circuit import Circuit
-from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.errors import NotFoundError
 from hookkeeper.domain.health import Health
@@ -62,6 +62,7 @@ def explained(world: World, event_id: str = EVENT, *, now: Any = NOW) -> Explana
         ledger=FakeLedger(world),
         audit=FakeAudit(world),
         consents=FakeConsents(world),
+        margins=Margins(),
     )
 
 

@@ -1,11 +1,11 @@
 """Answer "where is my event?" in one call: archived, matched, each attempt, and what it waits for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from hookkeeper.domain.config import RuntimeConfig
+from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.domain.consent import may_receive
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Owed
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
@@ -13,7 +13,7 @@ from hookkeeper.domain.event import EventItem, checked_event_id, matches
 from hookkeeper.domain.health import Health
 from hookkeeper.domain.moment import rfc3339
 from hookkeeper.domain.recovery import Window
-from hookkeeper.domain.subscription import Status, Subscription, matched_since
+from hookkeeper.domain.subscription import FilterChange, Status, Subscription, owed_from, owes
 from hookkeeper.domain.tenancy import DeliveryKey, SubscriptionKey
 from hookkeeper.ports import Audit, Consents, EventItems, Ledger, Standing, Subscriptions
 
@@ -66,6 +66,7 @@ def explain(
     *,
     now: datetime,
     config: RuntimeConfig,
+    margins: Margins,
     subscriptions: Subscriptions,
     events: EventItems,
     ledger: Ledger,
@@ -88,12 +89,15 @@ def explain(
     )
     delivery_key = DeliveryKey(key, item.id)
     delivery = ledger.read([delivery_key]).get(delivery_key)
-    matched = _matched(standing.subscription, item, subscriptions, audit, consents)
+    filters = subscriptions.filters(key)
+    early = _is_early(standing.subscription, filters, item)
+    matched = _matched(standing.subscription, filters, item, margins, audit, consents, early=early)
     findings = [archived, matched, *_attempts(delivery)]
     if delivery is None and not matched.ok:
         return _ended(event_id, findings)
     owed = ledger.owed_item(delivery_key, archived_at=delivery.archived_at) if delivery else None
-    detail, waits, until = _end(standing, item, delivery, owed, now, config)
+    missed = early and delivery is None and now > item.archived_at + margins.outage
+    detail, waits, until = _end(standing, item, delivery, owed, now, config, may_be_missed=missed)
     succeeded = delivery is not None and delivery.status is DeliveryStatus.SUCCEEDED
     end = Finding(step="now", ok=succeeded, detail=detail)
     return Explanation(event_id=event_id, findings=(*findings, end), waits_for=waits, until=until)
@@ -113,22 +117,28 @@ def _item(key: SubscriptionKey, event_id: str, events: EventItems) -> EventItem 
 
 def _matched(
     subscription: Subscription,
+    filters: Sequence[FilterChange],
     item: EventItem,
-    subscriptions: Subscriptions,
+    margins: Margins,
     audit: Audit,
     consents: Consents,
+    *,
+    early: bool,
 ) -> Finding:
     """Whether the subscription is owed the event, or the first clause that says no."""
-    refusal = _without_consent(subscription, item, consents) or _refusal(subscription, item, subscriptions)
+    refusal = _without_consent(subscription, item, consents) or _refusal(subscription, filters, item, margins)
     if refusal is not None:
         return Finding(step="matched", ok=False, detail=refusal)
     then = _status_then(subscription, item, audit)
     patterns = ", ".join(p for p in subscription.event_types if matches([p], item.type))
     was = f"; the subscription was {then} then" if then else ""
-    return Finding(step="matched", ok=True, detail=f"matched by {patterns}{was}")
+    but = "; it came before that was in force everywhere, and is owed all the same" if early else ""
+    return Finding(step="matched", ok=True, detail=f"matched by {patterns}{was}{but}")
 
 
-def _refusal(subscription: Subscription, item: EventItem, subscriptions: Subscriptions) -> str | None:
+def _refusal(
+    subscription: Subscription, filters: Sequence[FilterChange], item: EventItem, margins: Margins
+) -> str | None:
     if subscription.resource_id not in (None, item.resource_id):
         return f"resource: the subscription is for {subscription.resource_id} alone"
     if not matches(subscription.event_types, item.type):
@@ -136,16 +146,30 @@ def _refusal(subscription: Subscription, item: EventItem, subscriptions: Subscri
     first = subscription.first_active_at
     if first is None:
         return f"status: it has never been active, and is {subscription.status}"
-    if item.archived_at < first:
-        return f"status: its first activation is in force since {rfc3339(first)}, after the event"
-    held = matched_since(
+    if not owed_from(subscription, archived_at=item.archived_at, routing_cache=margins.routing_cache):
+        activated = rfc3339(first - margins.routing_cache)
+        return f"status: its first activation was at {activated}, after the event"
+    if not _owes(subscription, filters, item, routing_cache=margins.routing_cache):
+        return "type: the event types in force when it was archived did not match"
+    return None
+
+
+def _is_early(subscription: Subscription, filters: Sequence[FilterChange], item: EventItem) -> bool:
+    """Whether it came before its filter, or the activation, was in force everywhere."""
+    return not _owes(subscription, filters, item, routing_cache=timedelta(0))
+
+
+def _owes(
+    subscription: Subscription, filters: Sequence[FilterChange], item: EventItem, *, routing_cache: timedelta
+) -> bool:
+    return owes(
         subscription,
-        subscriptions.filters(subscription.key),
+        filters,
         event_type=item.type,
         resource_id=item.resource_id,
         archived_at=item.archived_at,
+        routing_cache=routing_cache,
     )
-    return None if held else "type: the event types in force when it was archived did not match"
 
 
 def _without_consent(subscription: Subscription, item: EventItem, consents: Consents) -> str | None:
@@ -183,8 +207,13 @@ def _end(
     owed: Owed | None,
     now: datetime,
     config: RuntimeConfig,
+    *,
+    may_be_missed: bool,
 ) -> End:
-    """Where the delivery is now, what it waits for, and until when."""
+    """Where the delivery is now, what it waits for, and until when.
+
+    `may_be_missed`: no routing cache need have known of the subscription, and no queue has it any more.
+    """
     if standing.subscription.status is Status.REVOKED and (delivery is None or not delivery.final):
         return "discarded: the subscription is revoked", Waits.NOTHING, None
     if delivery is not None and delivery.final:
@@ -193,7 +222,8 @@ def _end(
         return "expired: it was not delivered within retention", Waits.NOTHING, None
     if delivery is not None and delivery.status is DeliveryStatus.EXHAUSTED and owed is not None:
         return _exhausted(standing, owed)
-    if held := _held_by(standing, item, now):
+    missed_until = item.archived_at + config.retention if may_be_missed else None
+    if held := _held_by(standing, item, now, missed_until):
         return held
     if delivery is not None and delivery.status is DeliveryStatus.RETRYING:
         at = delivery.next_attempt_at
@@ -220,9 +250,12 @@ def _exhausted(standing: Standing, owed: Owed) -> End:
     return detail, Waits.PERSON, owed.expires_at
 
 
-def _held_by(standing: Standing, item: EventItem, now: datetime) -> End | None:
-    """The outage or recovery that a delivery waits for, if there is one."""
+def _held_by(standing: Standing, item: EventItem, now: datetime, missed_until: datetime | None) -> End | None:
+    """The outage, the recovery or the person that a delivery waits for, if there is one."""
     health = standing.health
+    if missed_until is not None and not _in_an_outage(health, item):
+        detail = "owed, and perhaps never routed: a replay of its time sends it"
+        return detail, Waits.PERSON, missed_until
     if standing.subscription.status is Status.SUSPENDED:
         return "owed: the subscription is suspended; re-enable it", Waits.SUSPENSION, None
     if health.circuit.is_open:
@@ -231,6 +264,12 @@ def _held_by(standing: Standing, item: EventItem, now: datetime) -> End | None:
     if any(_within(window, item.archived_at) for window in health.recovery.windows):
         return f"owed: recovery {health.recovery.id} will send it", Waits.RECOVERY, None
     return _postponed(health, now)
+
+
+def _in_an_outage(health: Health, item: EventItem) -> bool:
+    """Whether the present outage or a window that a recovery has yet to read holds it."""
+    present = health.outage_from is not None and item.archived_at >= health.outage_from
+    return present or any(_within(window, item.archived_at) for window in health.recovery.windows)
 
 
 def _postponed(health: Health, now: datetime) -> End | None:

@@ -4,34 +4,27 @@ It is a recovery like any other: same lock, state machine, pace and canaries, to
 endpoint alone, under the same webhook-id. Whatever earlier recoveries left unread, it takes along.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 
 from hookkeeper.domain.audit import Actor, AuditRecord
-from hookkeeper.domain.config import Margins, RuntimeConfig
-from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Owed
+from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.errors import ConflictError, IllegalTransitionError, InvalidInputError, NotFoundError
 from hookkeeper.domain.event import WILDCARD, checked_patterns
 from hookkeeper.domain.recovery import (
-    Cursor,
-    Listed,
     Recovery,
     RecoveryKind,
     RecoveryLock,
     RecoveryStatus,
 )
-from hookkeeper.domain.replay import Counted, Only, Replay
-from hookkeeper.domain.subscription import FilterChange, Status, matched_since, owed_from
-from hookkeeper.domain.tenancy import DeliveryKey, SubscriptionKey
+from hookkeeper.domain.replay import Only, Replay
+from hookkeeper.domain.subscription import Status
+from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import (
-    Archive,
     Audit,
-    EventItems,
     HealthStore,
     Ids,
-    Ledger,
     Standing,
     Subscriptions,
     Workflow,
@@ -39,11 +32,6 @@ from hookkeeper.ports import (
 from hookkeeper.usecases.steer import START_GRACE, start
 
 TRIES = 5
-CHUNK = 100
-COUNTED_AT_MOST = 10_000
-"""Places of the archive that a dry run looks at: what the API can read in seconds."""
-
-LAST_ID = "\uffff"
 
 
 class RecoveryRunsError(ConflictError):
@@ -82,11 +70,11 @@ def replay(
     re-enablement or another replay runs; InvalidInputError (`invalid_window`, `outside_retention`, patterns).
     """
     plan = planned(asked, now=now, config=config)
-    _replayable(subscriptions.standing(key), key)
+    replayable(subscriptions.standing(key), key)
     recovery_id = ids.new("rec")
     _tell(key, plan, recovery_id, actor, now, audit, ids)
     for _ in range(TRIES):
-        standing = _replayable(subscriptions.standing(key), key)
+        standing = replayable(subscriptions.standing(key), key)
         lock, recovery = _taken(standing, plan, recovery_id, asked, actor, now, config)
         if health.write_lock(standing.health, lock, recovery):
             start(recovery, actor=actor, workflow=workflow)
@@ -110,47 +98,8 @@ def planned(asked: Asked, *, now: datetime, config: RuntimeConfig) -> Replay:
     return Replay(start=max(asked.since or edge, edge), until=until, only=asked.only, event_types=patterns)
 
 
-def count(
-    key: SubscriptionKey,
-    asked: Asked,
-    *,
-    now: datetime,
-    config: RuntimeConfig,
-    margins: Margins,
-    subscriptions: Subscriptions,
-    ledger: Ledger,
-    archive: Archive,
-    events: EventItems,
-) -> Counted:
-    """What the replay would send, as things stand; writes nothing. What lies in a queue is not counted.
-
-    Raises what `replay` raises.
-    """
-    plan = planned(asked, now=now, config=config)
-    standing = _replayable(subscriptions.standing(key), key)
-    found, looked_at = 0, 0
-    for item in _owed(key, ledger):
-        looked_at += 1
-        found += plan.takes(item)
-        if looked_at == COUNTED_AT_MOST:
-            return Counted(plan=plan, found=found, complete=False)
-    if not plan.reads_archive:
-        return Counted(plan=plan, found=found, complete=True)
-    before = Cursor(min(plan.until, now - margins.outage), LAST_ID)
-    listed = archive.recent(key.scope, since=plan.start, before=before)
-    filters = subscriptions.filters(key)
-    for chunk in _chunks(islice(listed, COUNTED_AT_MOST)):
-        looked_at += len(chunk)
-        covered = [
-            each
-            for each in chunk
-            if plan.covers(archived_at=each.place.archived_at, event_type=each.event_type)
-        ]
-        found += _asked_of(standing, filters, plan, covered, ledger, events)
-    return Counted(plan=plan, found=found, complete=looked_at < COUNTED_AT_MOST)
-
-
-def _replayable(standing: Standing | None, key: SubscriptionKey) -> Standing:
+def replayable(standing: Standing | None, key: SubscriptionKey) -> Standing:
+    """The standing, where a replay may begin. Raises what `replay` raises."""
     if standing is None:
         raise NotFoundError("subscription", key.subscription_id)
     status, lock = standing.subscription.status, standing.health.recovery
@@ -222,52 +171,3 @@ def _tell(
             detail=recovery_id,
         )
     )
-
-
-# ── a dry run ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _owed(key: SubscriptionKey, ledger: Ledger) -> Iterator[Owed]:
-    after: Cursor | None = None
-    while page := ledger.owed(key, limit=CHUNK, after=after):
-        yield from page
-        after = Cursor(page[-1].archived_at, page[-1].key.event_id)
-
-
-def _asked_of(
-    standing: Standing,
-    filters: Sequence[FilterChange],
-    plan: Replay,
-    listed: Sequence[Listed],
-    ledger: Ledger,
-    events: EventItems,
-) -> int:
-    """How many of these are something that no owed item has, and the plan sends."""
-    subscription = standing.subscription
-    scope = subscription.scope
-    items = events.routed([(scope, each.place.event_id) for each in listed]) if listed else {}
-    wanted = [
-        DeliveryKey(subscription.key, each.place.event_id)
-        for each in listed
-        if (item := items.get((scope, each.place.event_id))) is not None
-        and item.archived_at == each.place.archived_at
-        and owed_from(subscription, archived_at=item.archived_at)
-        and matched_since(
-            subscription,
-            filters,
-            event_type=each.event_type,
-            resource_id=each.resource_id,
-            archived_at=item.archived_at,
-        )
-    ]
-    known = ledger.read(wanted) if wanted else {}
-    return sum(_would_send(known.get(key), plan) for key in wanted)
-
-
-def _would_send(delivery: Delivery | None, plan: Replay) -> bool:
-    return delivery is None or (plan.again and delivery.status is DeliveryStatus.SUCCEEDED)
-
-
-def _chunks(listed: Iterator[Listed]) -> Iterator[list[Listed]]:
-    while chunk := list(islice(listed, CHUNK)):
-        yield chunk
