@@ -221,6 +221,31 @@ def test_what_the_ledger_knows_is_over_or_held_and_not_sent_from_the_archive() -
     assert sent(core) == []
 
 
+def test_what_it_tried_in_vain_and_an_outage_has_held_since_is_its_own_again() -> None:
+    """Nobody else moves it: the recovery of that outage's window is this one."""
+    core = recovering()
+    held = owing(core, 1, tried_by=a_recovery().id, outcome=RETRYABLE)
+    core.slice(KEY)
+    assert sent(core) == [held]
+
+
+def test_an_event_beside_its_stale_entry_is_sent_once() -> None:
+    """fan_out archived it, died, and archived it again: one chunk of the archive holds both."""
+    core = recovering()
+    archived(core, 1)
+    archived(core, 1, at=NOW - 89 * MINUTE)
+    first, second = core.world.archived()
+    item = core.world.event_items[KEY.scope, an_event(1).id]
+    assert first.pointer != second.pointer
+    for pointer, at in ((second.pointer, second.archived_at), (first.pointer, first.archived_at)):
+        clear(core)
+        core.world.event_items[KEY.scope, an_event(1).id] = replace(item, pointer=pointer, archived_at=at)
+        core.set_health(KEY, recovery=replace(core.health(KEY).recovery, windows=(WINDOW,)))
+        core.later(MINUTE)
+        core.slice(KEY)
+        assert [(p.key.event_id, p.pointer) for p in core.queued("backfill")] == [(an_event(1).id, pointer)]
+
+
 def test_a_stale_archive_entry_is_not_sent() -> None:
     """A run that crashed has archived the event; the run that routed it did so anew, after the window."""
     core = recovering()

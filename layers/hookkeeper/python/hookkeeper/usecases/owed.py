@@ -110,10 +110,10 @@ def on_its_way(run: Run, item: Owed) -> bool:
 
 
 def _is_own(run: Run, item: Owed) -> bool:
+    if item.status is not DeliveryStatus.EXHAUSTED:
+        return item.status is DeliveryStatus.HELD  # tried by it or not: an outage came since
     if item.tried_by == run.recovery.id:
         return False
-    if item.status is not DeliveryStatus.EXHAUSTED:
-        return item.status is DeliveryStatus.HELD
     if run.recovery.kind is RecoveryKind.AUTOMATIC:
         return item.automatic_left and item.outcome in _MOVES_BY_ITSELF
     return run.recovery.replay is None or run.recovery.replay.takes(item)
@@ -208,8 +208,9 @@ def _walk(
         for event in chunk:
             if len(found) >= most or bytes_left <= 0:
                 return found, cursor
-            if event.event.id in parcels:
-                found.append(parcels[event.event.id])
+            parcel = parcels.get(event.event.id)
+            if parcel is not None and parcel.pointer == event.pointer:  # and not a stale entry beside it
+                found.append(parcel)
                 bytes_left -= len(event.event.body)
             cursor = Cursor(event.archived_at, event.event.id)
     return found, cursor
