@@ -47,8 +47,8 @@ TIMEOUT = 2 * MINUTE
 
 SWEEP_TIMEOUT = 55 * SECOND
 API_TIMEOUT = 29 * SECOND
-PAGES_LATE = 40 * MINUTE
-"""How long a page of a wide fan-out may lie in the events queue."""
+LATE = 40 * MINUTE
+"""How long a page of a wide fan-out may lie in the events queue, and any message that strays."""
 
 VISIBILITY = 6 * TIMEOUT
 TASK_TRIES = 6
@@ -107,8 +107,9 @@ class Endpoint:
 class Product:
     """One tenant, some subscriptions, and everything between an event and its delivery."""
 
-    def __init__(self, *, seed: int = 0, stale_routes: timedelta = timedelta(0)) -> None:
+    def __init__(self, *, seed: int = 0, stale_routes: timedelta = timedelta(0), strays: float = 0.0) -> None:
         self.random = random.Random(seed)
+        self.strays = strays
         self.core = Core(answer=self._says, spread=lambda: self.random.uniform(-1, 1))
         self.core.routes.staleness = stale_routes
         self.world.before_call = partial(self._between, after=False)
@@ -341,10 +342,20 @@ class Product:
 
     def hold_up(self) -> None:
         """Every queue is behind: what waits comes up to 40 minutes late."""
-        late = timedelta(seconds=self.random.uniform(0, 2400))
+        late = timedelta(seconds=self.random.uniform(0, LATE.total_seconds()))
         for name, entries in self.world.queues.items():
             self.world.queues[name] = [(at + late, parcel) for at, parcel in entries]
         self.pages = [(at + late, page) for at, page in self.pages]
+
+    def _stray(self, queue: str) -> None:
+        """Single messages come up to 40 minutes late: received by a function that was throttled or died."""
+        self.world.queues[queue] = [
+            (at + self.random.random() * LATE if at <= self.now and self._by_chance() else at, parcel)
+            for at, parcel in self.world.queues[queue]
+        ]
+
+    def _by_chance(self) -> bool:
+        return self.random.random() < self.strays
 
     def redrive(self) -> None:
         """An operator moves dead letters back to their queues."""
@@ -371,7 +382,7 @@ class Product:
         except (KilledError, OwnFaultError):
             again = events
         self.incoming += [(self.now + VISIBILITY, event) for event in again]
-        self.pages += [(self.now + self.random.random() * PAGES_LATE, page) for page in self.world.pages]
+        self.pages += [(self.now + self.random.random() * LATE, page) for page in self.world.pages]
         self.world.pages.clear()
 
     def fan_out_pages(self) -> None:
@@ -387,6 +398,8 @@ class Product:
         refused[:] = self.core.lanes.send(parcels)
 
     def deliver(self, queue: str = "deliveries", limit: int = 10) -> Delivered | None:
+        if self.strays:
+            self._stray(queue)
         parcels = self.world.receive(queue, limit=limit)
         if not parcels:
             return None
