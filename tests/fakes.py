@@ -31,7 +31,7 @@ from hookkeeper.domain.event import ArchivedEvent, ArchivePointer, Event, EventI
 from hookkeeper.domain.fuse import FuseState
 from hookkeeper.domain.health import Health, Streak
 from hookkeeper.domain.mailbox import AddressFault, Mailbox
-from hookkeeper.domain.notice import Notice, NoticeKind
+from hookkeeper.domain.notice import Notice, NoticeKind, reopened
 from hookkeeper.domain.outbound import OutboundRequest
 from hookkeeper.domain.outcome import Answer, Fault, Outcome
 from hookkeeper.domain.recovery import Cursor, Ended, Listed, Recovery, RecoveryLock, ended_by
@@ -952,6 +952,15 @@ class FakeNotices(_Fake):
         if stored is None or stored.status is notice.status:
             return False
         self.world.notices[place] = replace(stored, status=notice.status, mail_fault=notice.mail_fault)
+        return True
+
+    @_call
+    def reopen(self, notice: Notice, *, now: datetime) -> bool:
+        place = (notice.key, notice.kind, notice.dedupe)
+        stored = self.world.notices.get(place)
+        if stored is None or stored.status is not notice.status:
+            return False
+        self.world.notices[place] = reopened(notice, now=now)
         return True
 
     @_call

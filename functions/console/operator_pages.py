@@ -12,8 +12,9 @@ from hookkeeper.domain.subscription import Status
 from hookkeeper.domain.tenancy import Mode, Scope, checked_id
 from hookkeeper.ports import Standing
 from hookkeeper.usecases.console_session import act_for
+from hookkeeper.usecases.release_notice import release_notice
 from pages import page, see
-from visit import Visit, as_operator, safe_path
+from visit import Visit, as_operator, safe_path, subscription_key
 from words import GateTold, gates
 
 PAGE = 25
@@ -112,6 +113,23 @@ def redrive() -> Response[str]:
     except KeyError:
         raise NotFoundError("queue", name) from None
     return see(visit, f"/fleet?moved={moved}")
+
+
+@router.post("/console/subscriptions/<subscription_id>/notices/release")
+def release(subscription_id: str) -> Response[str]:
+    """Mail a notice after all that was withheld from its owner."""
+    visit = as_operator(router)
+    key = subscription_key(visit.enter(), subscription_id)
+    release_notice(
+        key,
+        visit.form.get("notice_id", ""),
+        actor=visit.actor,
+        now=visit.now,
+        notices=visit.reach.notices,
+        audit=visit.reach.audit,
+        ids=visit.reach.ids,
+    )
+    return see(visit, f"/subscriptions/{subscription_id}?done=released")
 
 
 def _tenants(visit: Visit, limit: int) -> tuple[list[Tenant], str | None]:

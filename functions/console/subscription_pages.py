@@ -13,6 +13,7 @@ from hookkeeper.domain.access import Right
 from hookkeeper.domain.delivery import Attempt, Delivery
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
 from hookkeeper.domain.event import checked_patterns, matches
+from hookkeeper.domain.notice import WITHHELD
 from hookkeeper.domain.subscription import wants
 from hookkeeper.domain.tenancy import Scope, SubscriptionKey
 from hookkeeper.ports import Standing
@@ -38,6 +39,7 @@ DONE = {
     "edited": "The event types are changed. New ones are in force in ten seconds.",
     "maintained": "Maintenance is announced: until its end nothing is suspended.",
     "resumed": "Active again.",
+    "released": "The notice is released: its owner is mailed within a few minutes.",
 }
 """What a POST has done, by the word in the address after it; no other word says anything."""
 
@@ -65,6 +67,7 @@ def overview(subscription_id: str) -> Response[str]:
         until=until,
         attempts=attempts[:SHOWN_ATTEMPTS],
         notices=visit.reach.notices.of(key, limit=SHOWN_NOTICES),
+        releasable=WITHHELD if visit.known().operator else frozenset(),
     )
 
 

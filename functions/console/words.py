@@ -95,9 +95,13 @@ _LANES = {Lane.LIVE: "live", Lane.BACKFILL: "recovery", Lane.REPLAY: "replay"}
 
 _NOTICES = {
     NoticeStatus.PENDING: Badge("Being sent", "arrow", "calm"),
+    NoticeStatus.CAPPED: Badge("Waits for the next day", "ring", "calm"),
     NoticeStatus.SENT: Badge("Sent", "disc", "good"),
+    NoticeStatus.BOUNCED: Badge("Came back", "square", "bad"),
+    NoticeStatus.COMPLAINED: Badge("Called unwanted", "square", "bad"),
     NoticeStatus.SUPPRESSED: Badge("Not sent", "bars", "warn"),
     NoticeStatus.FAILED: Badge("Could not be sent", "square", "bad"),
+    NoticeStatus.STALE: Badge("Withheld", "bars", "warn"),
 }
 
 _CLASSES = {

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hookkeeper.domain.notice import OPEN, NoticeKind, NoticeStatus
+from hookkeeper.domain.notice import OPEN, WITHHELD, NoticeKind, NoticeStatus
 
 from tests.builders import HOUR, MINUTE, NOW, a_key, a_notice, a_scope
 from tests.contracts.stores import Stores
@@ -80,6 +80,31 @@ def test_what_is_closed_is_neither_claimed_nor_marked_otherwise_nor_due(
     assert not stores.notices.claim(a_notice(), by="run_1", now=NOW + HOUR, lease=MINUTE)
     assert stores.notices.get(a_key(), closed.id) == closed
     assert stores.notices.stuck(NOW + 24 * HOUR, limit=9) == []
+
+
+@pytest.mark.parametrize("status", sorted(WITHHELD))
+def test_a_withheld_notice_is_reopened_once_and_due_at_once(stores: Stores, status: NoticeStatus) -> None:
+    withheld = a_notice(
+        status=status,
+        claimed_by="run_1",
+        claimed_until=NOW,
+        attempts=9,
+        mail_fault="why",
+        operators_told=True,
+    )
+    stores.notices.put(withheld)
+    later = NOW + 200 * HOUR
+    assert stores.notices.reopen(withheld, now=later)
+    assert not stores.notices.reopen(withheld, now=later + MINUTE), "it stands otherwise by now"
+    (due,) = stores.notices.stuck(later, limit=9)
+    assert due == a_notice(claimed_until=later, operators_told=True)
+    assert not due.stale(later + MINUTE)
+    assert stores.notices.claim(due, by="run_2", now=later, lease=MINUTE)
+
+
+def test_a_notice_that_is_not_there_is_not_reopened(stores: Stores) -> None:
+    assert not stores.notices.reopen(a_notice(status=NoticeStatus.STALE), now=NOW)
+    assert stores.notices.get(a_key(), a_notice().id) is None
 
 
 def test_only_the_holder_marks(stores: Stores) -> None:

@@ -15,6 +15,7 @@ from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.delivery import DeliveryStatus, Lane
 from hookkeeper.domain.errors import OwnFaultError
 from hookkeeper.domain.fuse import FuseState
+from hookkeeper.domain.notice import WITHHELD, Notice, NoticeStatus
 from hookkeeper.domain.recovery import RecoveryStatus
 from hookkeeper.domain.session import PortalLink
 from hookkeeper.domain.signature import encode_secret, token_hash
@@ -274,7 +275,7 @@ POSTS = (
     f"{HERE}/test", f"{HERE}/event-types", f"{HERE}/maintenance", f"{HERE}/verify", f"{HERE}/verification",
     f"{HERE}/recoveries",
     f"{THERE}/resend", "/recoveries/rec_1/cancel", "/recoveries/rec_1/pause", "/recoveries/rec_1/resume",
-    "/tenants", "/fleet/redrive",
+    "/tenants", "/fleet/redrive", f"{HERE}/notices/release",
 )  # fmt: skip
 GETS = (
     "/", "/subscriptions", HERE, f"{HERE}/state", f"{HERE}/settings", f"{HERE}/preview", f"{HERE}/audit",
@@ -992,6 +993,54 @@ def test_a_recovery_is_paused_resumed_and_cancelled(bench: ConsoleBench, owner: 
         assert bench.world.recoveries[recovery.key.scope, recovery.id].status == status
     assert "Cancel" not in owner.get(path).words.replace("Cancelled", "")
     assert {each.actor.id for each in bench.world.audit.values()} == {"console:key_1"}
+
+
+@pytest.mark.parametrize("status", NoticeStatus)
+def test_a_notice_is_shown_however_it_stands(
+    bench: ConsoleBench, owner: Browser, status: NoticeStatus
+) -> None:
+    a_told(bench, status=status)
+    shown = owner.get(HERE)
+    assert shown.status == 200
+    assert "Suspended, 1 Dec 2026, 12:00 UTC, to owner@customer.example" in shown.words
+    assert "Release" not in shown.words, "an operator's part"
+
+
+def a_told(bench: ConsoleBench, **changes: Any) -> Notice:
+    notice = a_notice(key=KEY, **changes)
+    bench.world.notices.clear()
+    bench.world.notices[notice.key, notice.kind, notice.dedupe] = notice
+    return notice
+
+
+@pytest.mark.parametrize("status", sorted(WITHHELD))
+def test_f55_an_operator_releases_a_notice_that_was_withheld(
+    bench: ConsoleBench, status: NoticeStatus
+) -> None:
+    notice = a_told(bench, status=status, mail_fault="it is of another time", claimed_until=NOW - HOUR)
+    bench.world.tenants["acme"] = a_tenant()
+    bench.world.add(a_subscription())
+    operator = Browser.signed_in(bench, operator=True)
+    operator.post("/tenants", tenant_id="acme", mode="live")
+    shown = operator.get(HERE)
+    assert "it is of another time" in shown.words
+    assert f'name="notice_id" value="{notice.id}"' in shown.text
+    done = operator.post(f"{HERE}/notices/release", notice_id=notice.id).leads_to
+    assert "its owner is mailed within a few minutes" in operator.get(done).words
+    (stored,) = bench.world.notices.values()
+    assert (stored.status, stored.mail_fault) == (NoticeStatus.PENDING, None)
+    assert [(each.action, each.detail) for each in bench.world.audit.values()] == [
+        ("notice.released", notice.id)
+    ]
+    assert operator.post(f"{HERE}/notices/release", notice_id=notice.id).status == 409, "it is open"
+    assert operator.post(f"{HERE}/notices/release", notice_id="sub_1.x.y").status == 404
+    assert len(bench.world.audit) == 1
+
+
+def test_an_owner_releases_nothing(bench: ConsoleBench, owner: Browser) -> None:
+    notice = a_told(bench, status=NoticeStatus.STALE)
+    assert owner.post(f"{HERE}/notices/release", notice_id=notice.id).status == 403
+    assert next(iter(bench.world.notices.values())).status is NoticeStatus.STALE
 
 
 # ── operators ────────────────────────────────────────────────────────────────────────────────────

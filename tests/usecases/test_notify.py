@@ -25,6 +25,7 @@ from hookkeeper.usecases.notify import (
     by_address,
     notify,
 )
+from hookkeeper.usecases.release_notice import release_notice
 from hookkeeper.usecases.suspend import Ruling, suspend
 
 from tests.builders import (
@@ -42,6 +43,7 @@ from tests.builders import (
     a_subscription,
 )
 from tests.fakes import (
+    FakeAudit,
     FakeFuse,
     FakeHealthStore,
     FakeIds,
@@ -562,6 +564,22 @@ def test_f55_a_notice_is_stale_once_nobody_looked_at_it_for_two_days(after: time
 
 def test_f55_a_notice_whose_mail_the_provider_took_before_the_backup_is_not_called_stale() -> None:
     assert Office(a_notice(message_id="ses-1")).notified(after=24 * 7 * HOUR).told is Told.SENT
+
+
+def test_f55_a_stale_notice_that_an_operator_releases_is_mailed_once_by_the_sweep() -> None:
+    office = Office(a_notice(at=NOW - timedelta(days=7)))
+    assert office.swept(until=HOUR) == [Told.STALE]
+    release_notice(
+        office.notice.key,
+        office.notice.id,
+        actor=ACTOR,
+        now=NOW + 2 * HOUR,
+        notices=office.notices,
+        audit=FakeAudit(office.world),
+        ids=FakeIds(office.world),
+    )
+    assert office.swept(since=2 * HOUR, until=4 * HOUR) == [Told.SENT]
+    assert len(office.world.mails) == 1
 
 
 # ── F12, F13: suspensions as they happen ─────────────────────────────────────────────────────────

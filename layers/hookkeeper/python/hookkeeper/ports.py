@@ -457,6 +457,9 @@ class Notices(Protocol):
     def mark_unheard(self, notice: Notice) -> bool:
         """Write status and mail_fault of a notice whose mail came back. False where it says so already."""
 
+    def reopen(self, notice: Notice, *, now: datetime) -> bool:
+        """Make a withheld notice, as read, pending and due now. False where it no longer stands as read."""
+
     def stuck(self, now: datetime, *, limit: int) -> Sequence[Notice]:
         """Open notices that nothing has sent for two minutes, across tenants (sweep alone)."""
 

@@ -21,7 +21,7 @@ from hookkeeper.adapters.dynamodb_due import due_keys, read_all
 from hookkeeper.adapters.dynamodb_expressions import Expression, update_item
 from hookkeeper.adapters.dynamodb_keys import due_partition, partition, subscription_key
 from hookkeeper.adapters.dynamodb_records import record, restored
-from hookkeeper.domain.notice import OPEN, Notice
+from hookkeeper.domain.notice import OPEN, Notice, reopened
 from hookkeeper.domain.tenancy import SubscriptionKey
 
 LIFE = timedelta(days=90)
@@ -105,6 +105,22 @@ class DynamoDBNotices:
         expression.put("due_pk", None)
         expression.put("due_at", None)
         return self._update(notice, expression)
+
+    def reopen(self, notice: Notice, *, now: datetime) -> bool:
+        """A put of the whole item: who may only put (the tenants' role) needs no more for it."""
+        try:
+            self._client.put_item(
+                TableName=self._table,
+                Item=notice_item(reopened(notice, now=now)),
+                ConditionExpression="#status = :as_read",
+                ExpressionAttributeNames={"#status": "status"},
+                ExpressionAttributeValues=encoded({":as_read": notice.status}),
+            )
+        except ClientError as error:
+            if error_code(error) != CONDITION_FAILED:
+                raise
+            return False
+        return True
 
     def stuck(self, now: datetime, *, limit: int) -> Sequence[Notice]:
         keys = due_keys(self._client, self._table, kind=_KIND, now=now, limit=limit)

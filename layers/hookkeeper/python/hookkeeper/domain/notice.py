@@ -1,7 +1,7 @@
 """Something an endpoint's owner must be told, with the facts as they were when it happened."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -44,6 +44,9 @@ OPEN = frozenset({NoticeStatus.PENDING, NoticeStatus.CAPPED})
 
 UNHEARD = frozenset(NoticeStatus) - OPEN - {NoticeStatus.SENT}
 """Closed, and its owner has not been reached: operators are told, and an alarm counts them."""
+
+WITHHELD = frozenset({NoticeStatus.SUPPRESSED, NoticeStatus.FAILED, NoticeStatus.STALE})
+"""Closed without any mail: an operator can release it."""
 
 STUCK_AFTER = timedelta(minutes=2)
 """How old a notice grows before the sweep brings it again."""
@@ -97,6 +100,18 @@ class Notice:
     def id(self) -> str:
         """`<subscription id>.<kind>.<dedupe>`, unique within its scope."""
         return f"{self.key.subscription_id}.{self.kind}.{self.dedupe}"
+
+
+def reopened(notice: Notice, *, now: datetime) -> Notice:
+    """The notice as one that is due now, whatever kept it from its owner before."""
+    return replace(
+        notice,
+        status=NoticeStatus.PENDING,
+        claimed_by=None,
+        claimed_until=now,
+        attempts=0,
+        mail_fault=None,
+    )
 
 
 def key_of(scope: Scope, notice_id: str) -> SubscriptionKey:
