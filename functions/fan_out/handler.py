@@ -77,14 +77,20 @@ def _sift(records: dict[str, dict[str, Any]]) -> tuple[dict[str, Incoming], list
 
 
 def _incoming(record: dict[str, Any]) -> Incoming:
+    """The event, held to its type's rules of now, unless it was routed under those of then."""
     sent_at = int(record["attributes"]["SentTimestamp"]) / 1000
     event = parse_event(
         record["body"],
         fallback_id=record["messageId"],
         accepted_at=datetime.fromtimestamp(sent_at, UTC),
     )
-    rules.check(event.type, data_text(event))
-    return Incoming(event, content_hash(event))
+    incoming = Incoming(event, content_hash(event))
+    try:
+        rules.check(event.type, data_text(event))
+    except InvalidInputError:
+        if incoming.id not in ports.events.routed([incoming.id]):
+            raise
+    return incoming
 
 
 def _enqueued(record: dict[str, Any]) -> bool:

@@ -75,3 +75,15 @@ def test_an_event_that_was_queued_before_its_type_became_strict_is_rejected_with
     )
     assert metric(capsys.readouterr().out, "EventsRejected") == 1
     assert "secret-a-lot" not in fan_out.log.getvalue()
+
+
+def test_a_second_copy_of_what_was_routed_before_its_type_became_strict_is_a_duplicate_and_no_reject(
+    stage: Stage, fan_out: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = queued(stage, evt_1="a lot")
+    assert fan_out(first) == ALL_WELL
+    becomes_strict(stage, fan_out, monkeypatch)
+    capsys.readouterr()
+    assert fan_out(first) == ALL_WELL
+    assert metric(capsys.readouterr().out, "Events_duplicate") == 1
+    assert stage.batch("rejected")["Records"] == []
