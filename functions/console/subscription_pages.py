@@ -170,7 +170,7 @@ def _preview(visit: Visit, standing: Standing, typed: str, *, own: bool = False)
         for each in recent
         if not own or wants(subscription, event_type=each.event_type, resource_id=each.resource_id)
     )
-    told = {"problem": None, "taken": [], "left": [], "seen": len(seen), "own": own}
+    told: dict[str, object] = {"problem": None, "taken": [], "left": [], "seen": len(seen), "own": own}
     try:
         patterns = checked_patterns(patterns_of(typed))
     except InvalidInputError as error:
