@@ -23,9 +23,13 @@ from tests.integration.customer import FAST, Customer, shorten
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
 
+CIRCUIT = {"opens_at": 100, "first_open_seconds": 1, "longest_open_seconds": 2}
+"""One that opened under the document before is tried again at once."""
+
+
 def row(count: int, seconds: int) -> dict[str, Any]:
     limits = {name: {"count": count, "age_seconds": seconds} for name in ("retryable", "permanent", "fatal")}
-    return {"presets": {"graded": {"limits": limits}}, "circuit": {"opens_at": 100}}
+    return {"presets": {"graded": {"limits": limits}}, "circuit": CIRCUIT}
 
 
 NARROW = FAST | row(5, 3)
