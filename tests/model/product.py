@@ -589,7 +589,8 @@ class Product:
         until = self.now + span
         while self.now < until:
             self.work()
-            self.world.now = min(max(self._next_moment(), self.now + SECOND / 10), until)
+            due = min(max(self._next_moment(), self.now + SECOND / 10), until)
+            self.world.now = max(due, self.now)  # what came in the middle of work may have taken longer
 
     def _next_sweep(self) -> datetime:
         """The first minute in which the sweep finds something; the idle ones are left out."""

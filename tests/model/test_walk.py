@@ -312,4 +312,4 @@ def throttled() -> None:
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=110, stateful_step_count=25, derandomize=True)
+TestWalk.settings = settings(max_examples=200, stateful_step_count=25, derandomize=True)
