@@ -176,13 +176,6 @@ def test_what_this_recovery_has_tried_in_vain_is_not_sent_again_by_it() -> None:
     assert sent(core) == [other]
 
 
-def test_what_it_tried_in_vain_and_an_outage_has_held_since_it_sends_after_that_outage() -> None:
-    core = recovering(RecoveryKind.AUTOMATIC)
-    tried = owing(core, 1, outcome=RETRYABLE, tried_by=a_recovery().id)
-    core.slice(KEY)
-    assert sent(core) == [tried]
-
-
 @pytest.mark.parametrize(
     "at, owed_by_it",
     [
@@ -221,9 +214,10 @@ def test_what_the_ledger_knows_is_over_or_held_and_not_sent_from_the_archive() -
     assert sent(core) == []
 
 
-def test_what_it_tried_in_vain_and_an_outage_has_held_since_is_its_own_again() -> None:
+@pytest.mark.parametrize("kind", RecoveryKind)
+def test_what_it_tried_in_vain_and_an_outage_has_held_since_is_its_own_again(kind: RecoveryKind) -> None:
     """Nobody else moves it: the recovery of that outage's window is this one."""
-    core = recovering()
+    core = recovering(kind)
     held = owing(core, 1, tried_by=a_recovery().id, outcome=RETRYABLE)
     core.slice(KEY)
     assert sent(core) == [held]

@@ -54,6 +54,10 @@ HOLDING = frozenset(
 """A recovery in one of these holds the subscription's lock."""
 
 
+LAST_ID = "\uffff"
+"""Sorts after every event id."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
     """A place in the archive's order: by `archived_at`, then by event id."""

@@ -1,9 +1,9 @@
 """How much a recovery still has before it, for its progress bar: from the archive's index, no bytes read."""
 
 from hookkeeper.domain.event import matches
-from hookkeeper.domain.recovery import Cursor
+from hookkeeper.domain.recovery import LAST_ID, Cursor
 from hookkeeper.domain.subscription import wants
-from hookkeeper.usecases.lapsed import LAST_ID, LOOK_AT_MOST
+from hookkeeper.usecases.lapsed import LOOK_AT_MOST
 from hookkeeper.usecases.owed import Found, own_items
 from hookkeeper.usecases.recovery_run import Run
 

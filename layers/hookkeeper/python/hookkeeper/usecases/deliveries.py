@@ -8,7 +8,7 @@ from itertools import islice
 from hookkeeper.domain.config import Margins
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Owed
 from hookkeeper.domain.errors import InvalidInputError, NotFoundError
-from hookkeeper.domain.recovery import Cursor
+from hookkeeper.domain.recovery import LAST_ID, Cursor
 from hookkeeper.domain.subscription import Subscription
 from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey, parse_delivery_id
 from hookkeeper.ports import Archive, Ledger, Subscriptions
@@ -17,9 +17,6 @@ OWED = frozenset({DeliveryStatus.RETRYING, DeliveryStatus.EXHAUSTED, DeliverySta
 READ_AT_ONCE = 100
 MOST_EXAMINED = 2000
 """Events of the tenant, or owed items, looked at for one page; a sparse page is short and goes on."""
-
-LAST_ID = "\uffff"
-"""Sorts after every event id."""
 
 
 @dataclass(frozen=True, slots=True)

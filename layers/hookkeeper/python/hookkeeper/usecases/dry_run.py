@@ -8,26 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar
 
 from hookkeeper.domain.config import Margins, RuntimeConfig
 from hookkeeper.domain.consent import Consent, may_receive
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Owed
 from hookkeeper.domain.event import EventItem
-from hookkeeper.domain.recovery import Cursor, Listed
+from hookkeeper.domain.recovery import LAST_ID, Cursor, Listed
 from hookkeeper.domain.replay import Counted, Replay
 from hookkeeper.domain.subscription import FilterChange, Subscription, owes
 from hookkeeper.domain.tenancy import DeliveryKey, Scope, SubscriptionKey
 from hookkeeper.ports import Archive, Consents, EventItems, Ledger, Standing, Subscriptions
+from hookkeeper.usecases.chunks import chunks, owed_items
 from hookkeeper.usecases.replay import Asked, planned, replayable
 
-T = TypeVar("T")
-
-CHUNK = 100
 COUNTED_AT_MOST = 10_000
 """Owed items and places of the archive that are looked at: what the API can read in seconds."""
-
-LAST_ID = "\uffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +75,14 @@ def count(
         events=events,
     )
     found, looked_at = 0, 0
-    for items in _chunks(islice(_owed(key, ledger), COUNTED_AT_MOST)):
+    for items in chunks(islice(owed_items(key, ledger), COUNTED_AT_MOST)):
         looked_at += len(items)
         found += _items_sent(run, items)
     unseen: set[str] = set()
-    for places in _chunks(islice(_places(run), COUNTED_AT_MOST - looked_at)):
+    for places in chunks(islice(_places(run), COUNTED_AT_MOST - looked_at)):
         looked_at += len(places)
         unseen |= _places_sent(run, places)
     return Counted(plan=plan, found=found + len(unseen), complete=looked_at < COUNTED_AT_MOST)
-
-
-def _owed(key: SubscriptionKey, ledger: Ledger) -> Iterator[Owed]:
-    after: Cursor | None = None
-    while page := ledger.owed(key, limit=CHUNK, after=after):
-        yield from page
-        after = Cursor(page[-1].archived_at, page[-1].key.event_id)
 
 
 def _items_sent(run: _Run, items: Sequence[Owed]) -> int:
@@ -173,8 +161,3 @@ def _unread(run: _Run, place: Cursor) -> bool:
         and (window.cursor is None or place > window.cursor)
         for window in run.standing.health.recovery.windows
     )
-
-
-def _chunks(listed: Iterator[T]) -> Iterator[list[T]]:
-    while chunk := list(islice(listed, CHUNK)):
-        yield chunk

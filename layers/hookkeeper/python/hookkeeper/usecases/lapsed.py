@@ -1,19 +1,17 @@
 """Count what had left retention before a recovery could send it: by the index, since bytes may be gone."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
 from hookkeeper.domain.delivery import LEDGER_LIFE, DeliveryStatus
-from hookkeeper.domain.recovery import Cursor, Listed, Window
+from hookkeeper.domain.recovery import LAST_ID, Cursor, Listed, Window
 from hookkeeper.domain.subscription import owes
 from hookkeeper.domain.tenancy import DeliveryKey
+from hookkeeper.usecases.chunks import chunks
 from hookkeeper.usecases.recovery_run import Run
 
-CHUNK = 100
 LOOK_AT_MOST = 20_000
-LAST_ID = "\uffff"
-"""Sorts after every event id."""
 
 
 def count_lapsed(run: Run, window: Window) -> Window:
@@ -26,7 +24,7 @@ def count_lapsed(run: Run, window: Window) -> Window:
         run.recovery.key.scope, since=window.start, before=window.lapsed or edge
     )
     looked_at, last = 0, window.lapsed
-    for chunk in _chunks(islice(listed, LOOK_AT_MOST)):
+    for chunk in chunks(islice(listed, LOOK_AT_MOST)):
         run.expired += _lost(run, [each for each in chunk if _is_unread(run, window, each)])
         looked_at, last = looked_at + len(chunk), chunk[-1].place
     if looked_at < LOOK_AT_MOST:
@@ -67,8 +65,3 @@ def _lost(run: Run, listed: Sequence[Listed]) -> int:
             wanted[DeliveryKey(key, event_id)] = None
     known = run.ports.ledger.read(list(wanted)) if wanted else {}
     return sum(each not in known or known[each].status is DeliveryStatus.EXPIRED for each in wanted)
-
-
-def _chunks(listed: Iterator[Listed]) -> Iterator[list[Listed]]:
-    while chunk := list(islice(listed, CHUNK)):
-        yield chunk

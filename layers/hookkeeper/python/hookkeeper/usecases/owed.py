@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import TypeVar
 
 from hookkeeper.domain.arrival import next_attempt
 from hookkeeper.domain.delivery import Delivery, DeliveryStatus, Lane, Owed, Parcel
@@ -15,14 +14,10 @@ from hookkeeper.domain.recovery import Cursor, RecoveryKind, Window
 from hookkeeper.domain.subscription import owes
 from hookkeeper.domain.tenancy import DeliveryKey
 from hookkeeper.ports import Settlement
+from hookkeeper.usecases.chunks import chunks, owed_items
 from hookkeeper.usecases.fan_out import MAX_INLINE_BODY_BYTES
 from hookkeeper.usecases.lapsed import count_lapsed
 from hookkeeper.usecases.recovery_run import Run
-
-T = TypeVar("T")
-
-CHUNK = 100
-"""How many archived events are held against the ledger at a time: one BatchGetItem."""
 
 LOOK_AT_MOST = 20_000
 """How many archived events one step looks at; the cursor moves on even where none of them is owed."""
@@ -96,12 +91,7 @@ def own_items(run: Run) -> Iterator[Owed]:
     """
     if not (run.recovery.backfill or run.lock.windows):
         return
-    after: Cursor | None = None
-    while page := run.ports.ledger.owed(run.recovery.key, limit=CHUNK, after=after):
-        yield from (item for item in page if _is_own(run, item))
-        if len(page) < CHUNK:
-            return
-        after = Cursor(page[-1].archived_at, page[-1].key.event_id)
+    yield from (item for item in owed_items(run.recovery.key, run.ports.ledger) if _is_own(run, item))
 
 
 def on_its_way(run: Run, item: Owed) -> bool:
@@ -110,9 +100,9 @@ def on_its_way(run: Run, item: Owed) -> bool:
 
 
 def _is_own(run: Run, item: Owed) -> bool:
-    if item.status is not DeliveryStatus.EXHAUSTED:
-        return item.status is DeliveryStatus.HELD  # tried by it or not: an outage came since
-    if item.tried_by == run.recovery.id:
+    if item.status is DeliveryStatus.HELD:
+        return True  # tried by it or not: an outage came since
+    if item.status is not DeliveryStatus.EXHAUSTED or item.tried_by == run.recovery.id:
         return False
     if run.recovery.kind is RecoveryKind.AUTOMATIC:
         return item.automatic_left and item.outcome in _MOVES_BY_ITSELF
@@ -120,7 +110,7 @@ def _is_own(run: Run, item: Owed) -> bool:
 
 
 def _with_ledger(run: Run, items: Iterator[Owed]) -> Iterator[tuple[Owed, Delivery | None]]:
-    for chunk in _chunks(items):
+    for chunk in chunks(items):
         deliveries = run.ports.ledger.read([item.key for item in chunk])
         for item in chunk:
             yield item, deliveries.get(item.key)
@@ -203,7 +193,7 @@ def _walk(
     if until < start:
         return found, cursor
     events = run.ports.archive.events(run.recovery.key.scope, start=start, until=until, after=cursor)
-    for chunk in _chunks(islice(events, LOOK_AT_MOST)):
+    for chunk in chunks(islice(events, LOOK_AT_MOST)):
         parcels = picked(run, chunk)
         for event in chunk:
             if len(found) >= most or bytes_left <= 0:
@@ -287,8 +277,3 @@ def _fresh_parcel(run: Run, event: ArchivedEvent, delivery: Delivery | None) -> 
             body=event.event.body if inline else None,
         ),
     )
-
-
-def _chunks(items: Iterator[T]) -> Iterator[list[T]]:
-    while chunk := list(islice(items, CHUNK)):
-        yield chunk

@@ -1,15 +1,15 @@
 """Find something for an open circuit's trial where no message comes by itself, or close the circuit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
 from hookkeeper.domain.circuit import trial_taken, woken
 from hookkeeper.domain.delivery import DeliveryStatus, Lane, Owed, Parcel
-from hookkeeper.domain.event import ArchivedEvent
 from hookkeeper.domain.subscription import owes
 from hookkeeper.domain.tenancy import DeliveryKey
 from hookkeeper.ports import Standing
+from hookkeeper.usecases.chunks import chunks
 from hookkeeper.usecases.close_circuit import close_circuit
 from hookkeeper.usecases.sweep_owed import hold_owed, parcel_of
 from hookkeeper.usecases.sweep_ports import Round
@@ -17,7 +17,6 @@ from hookkeeper.usecases.sweep_ports import Round
 ITEMS = 100
 """Owed items of which the least tried is taken: the oldest."""
 
-CHUNK = 100
 EVENTS = 10_000
 """How far the window's archive is searched. What lies further in is no reason to stay shut: closing the
 circuit puts the recovery that reads it all."""
@@ -90,7 +89,7 @@ def _unseen(run: Round, standing: Standing) -> Parcel | None:
             routing_cache=run.margins.routing_cache,
         )
     )
-    for chunk in _chunks(wanted):
+    for chunk in chunks(wanted):
         keys = {event.event.id: DeliveryKey(subscription.key, event.event.id) for event in chunk}
         known = run.ports.ledger.read(list(keys.values()))
         for event in chunk:
@@ -105,8 +104,3 @@ def _unseen(run: Round, standing: Standing) -> Parcel | None:
                     lane=Lane.BACKFILL,
                 )
     return None
-
-
-def _chunks(events: Iterator[ArchivedEvent]) -> Iterator[list[ArchivedEvent]]:
-    while chunk := list(islice(events, CHUNK)):
-        yield chunk
