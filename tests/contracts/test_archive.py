@@ -3,7 +3,7 @@
 import gzip
 import json
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hookkeeper.adapters.s3_archive import S3Archive
@@ -169,6 +169,19 @@ def test_recent_goes_backwards_from_its_place_with_each_events_type_and_resource
     }
     before = places[2]
     assert list(archive.recent(a_scope(), since=NOW - 2 * HOUR, before=before)) == everything[3:]
+
+
+def test_recent_from_a_place_in_the_far_future_reads_no_more_of_the_index_than_from_now(
+    aws: Aws, adapter: S3Archive
+) -> None:
+    """Who asks for everything up to the year 9999 does not ask for 70 million hours."""
+    adapter.put([an_event()], now=NOW)
+    since, far = NOW - 2 * HOUR, datetime(9999, 12, 31, tzinfo=UTC)
+    calls = counted(aws.client("dynamodb"))
+    everything = list(adapter.recent(a_scope(), since=since))
+    up_to_now = calls.copy()
+    assert list(adapter.recent(a_scope(), since=since, before=Cursor(far, number(1)))) == everything != []
+    assert calls == up_to_now + up_to_now
 
 
 def test_an_object_that_is_gone_is_not_found(aws: Aws, adapter: S3Archive) -> None:

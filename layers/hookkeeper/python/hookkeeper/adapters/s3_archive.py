@@ -113,7 +113,8 @@ class S3Archive:
         yield from pending
 
     def recent(self, scope: Scope, *, since: datetime, before: Cursor | None = None) -> Iterator[Listed]:
-        until = before.archived_at if before else self._clock()
+        now = self._clock()
+        until = min(before.archived_at, now) if before else now
         pending: list[Listed] = []
         for member in self._index(scope, since, until, newest_first=True):
             while pending and pending[-1].place.archived_at > member.first_at + LONGEST_MEMBER:
