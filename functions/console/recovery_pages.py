@@ -19,7 +19,7 @@ from hookkeeper.usecases.dry_run import count
 from hookkeeper.usecases.replay import Asked, replay
 from pages import page, see
 from subscription_actions import MOST_PER_SECOND
-from subscription_pages import existing, patterns_of
+from subscription_pages import existing, patterns_of, whole_number
 from visit import Visit, in_tenant
 
 SHOWN = 25
@@ -156,10 +156,11 @@ def _minute(text: str | None) -> datetime | None:
 def _rate(text: str) -> float | None:
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= MOST_PER_SECOND):
+    rate = whole_number(text, least=1, most=MOST_PER_SECOND)
+    if rate is None:
         detail = f"a rate is 1 to {MOST_PER_SECOND} deliveries a second"
         raise InvalidInputError(detail, code="invalid_value", pointer="/rate")
-    return float(text)
+    return float(rate)
 
 
 def _ports(visit: Visit) -> dict[str, Any]:

@@ -18,12 +18,15 @@ from hookkeeper.usecases.rotate_secret import overlap_of, rotate_secret
 from hookkeeper.usecases.verify import renew_challenge, verify
 from pages import see
 from situation import AskedFor
-from subscription_pages import existing, patterns_of, settings_page
+from subscription_pages import existing, patterns_of, settings_page, whole_number
 from visit import Visit, in_tenant, subscription_key
 from words import host
 
 TOKEN_BYTES = 32
 MOST_PER_SECOND = 1000
+MOST_VERSION = 999_999_999
+NEVER_READ = 0
+"""The version that no subscription has: a form without a good one changes nothing."""
 LONGEST_MAINTENANCE_HOURS = 7 * 24
 
 router = Router()  # type: ignore[no-untyped-call]  # Powertools leaves it untyped
@@ -131,7 +134,7 @@ def change_event_types(subscription_id: str) -> Response[str]:
         edit_subscription(
             key,
             Changes(event_types=patterns_of(typed)),
-            version=int(version) if version.isascii() and version.isdigit() else None,
+            version=whole_number(version, least=1, most=MOST_VERSION) or NEVER_READ,
             actor=visit.actor,
             now=visit.now,
             margins=visit.reach.margins,
@@ -149,14 +152,14 @@ def change_event_types(subscription_id: str) -> Response[str]:
 @router.post("/console/subscriptions/<subscription_id>/maintenance")
 def maintain(subscription_id: str) -> Response[str]:
     visit, key = _writing(subscription_id)
-    hours = visit.form.get("hours", "")
-    if not (hours.isascii() and hours.isdigit() and int(hours[:4]) <= LONGEST_MAINTENANCE_HOURS):
+    hours = whole_number(visit.form.get("hours", ""), least=0, most=LONGEST_MAINTENANCE_HOURS)
+    if hours is None:
         problem = ("maintenance", "Maintenance lasts 0 to 168 hours. Nothing was changed.")
         standing = existing(visit, key.scope, subscription_id)
         return settings_page(visit, standing, status_code=422, problem=problem)
     set_maintenance(
         key,
-        visit.now + timedelta(hours=int(hours)) if int(hours) else None,
+        visit.now + timedelta(hours=hours) if hours else None,
         actor=visit.actor,
         now=visit.now,
         subscriptions=visit.reach.subscriptions,
@@ -208,7 +211,5 @@ def _done(visit: Visit, key: SubscriptionKey, what: str) -> Response[str]:
 
 def _rate(visit: Visit) -> float | None:
     """At most so many a second; None where nothing or nonsense was typed."""
-    text = visit.form.get("rate", "").strip()
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:5]) <= MOST_PER_SECOND):
-        return None
-    return float(text)
+    rate = whole_number(visit.form.get("rate", "").strip(), least=1, most=MOST_PER_SECOND)
+    return None if rate is None else float(rate)

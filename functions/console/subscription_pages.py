@@ -1,5 +1,6 @@
 """One subscription: how it stands, its settings, and who changed what."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ SHOWN_ATTEMPTS = 10
 SHOWN_NOTICES = 10
 AUDIT_PAGE = 25
 MOST_SAMPLED = 2000
+_WHOLE = re.compile("[0-9]{1,9}")
 """Events of the last day whose types are looked at for a filter's preview."""
 
 DONE = {
@@ -156,6 +158,12 @@ def existing(visit: Visit, scope: Scope, subscription_id: str) -> Standing:
 def patterns_of(text: str) -> list[str]:
     """One pattern a line; commas and spaces part them as well."""
     return text.replace(",", " ").split()
+
+
+def whole_number(text: str, *, least: int, most: int) -> int | None:
+    """The number that was typed; None for whatever else it is."""
+    number = int(text) if _WHOLE.fullmatch(text) else None
+    return number if number is not None and least <= number <= most else None
 
 
 def _preview(visit: Visit, standing: Standing, typed: str, *, own: bool = False) -> dict[str, object]:
