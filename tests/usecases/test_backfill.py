@@ -304,6 +304,18 @@ def test_f26_what_has_left_retention_is_counted_expired_and_reported() -> None:
     assert core.delivery(DeliveryKey(KEY, an_event(4).id)).status is DeliveryStatus.EXPIRED
 
 
+def test_what_came_right_after_the_first_activation_and_has_left_retention_is_counted_expired() -> None:
+    core = recovering(
+        windows=(Window(start=NOW - 9 * 24 * HOUR, end=NOW - HOUR),), lower_bound=NOW - RETENTION
+    )
+    first = NOW - 8 * 24 * HOUR
+    core.world.subscriptions[KEY] = replace(core.present(KEY), first_active_at=first)
+    archived(core, 1, at=first - 11 * SECOND)
+    archived(core, 2, at=first - 9 * SECOND)
+    core.slice(KEY)
+    assert record(core).expired == 1
+
+
 def test_the_lower_bound_does_not_slide_while_it_runs() -> None:
     core = recovering(windows=(Window(start=NOW - RETENTION, end=NOW - HOUR),), lower_bound=NOW - RETENTION)
     (kept,) = archived(core, 1, at=NOW - RETENTION)

@@ -295,6 +295,16 @@ def test_else_the_first_event_of_the_window_that_has_no_record_is_sent() -> None
     assert [parcel.key for parcel in core.queued("backfill")] == [a_delivery_key(2)]
 
 
+def test_an_event_from_right_after_the_first_activation_is_one_to_try() -> None:
+    """It is owed as a recovery would owe it: its activation was not in force everywhere yet."""
+    core = broken()
+    core.world.subscriptions[KEY] = a_subscription(first_active_at=NOW - 80 * MINUTE)
+    core.archived(KEY, an_event(1), at=NOW - 80 * MINUTE - 11 * SECOND)
+    core.archived(KEY, an_event(2), at=NOW - 80 * MINUTE - 9 * SECOND)
+    assert swept(core) == {"circuits_woken": 1}
+    assert [parcel.key for parcel in core.queued("backfill")] == [a_delivery_key(2)]
+
+
 @pytest.mark.parametrize(
     "at", [NOW - 2 * HOUR - SECOND, NOW - MARGIN + SECOND], ids=["before the outage", "may still be live"]
 )

@@ -106,6 +106,16 @@ def test_what_an_edited_filter_would_not_bring_back_is_not_told_of() -> None:
     assert days(core, 8) == []
 
 
+def test_what_came_right_after_the_first_activation_is_told_of() -> None:
+    """As a recovery will bring it back: it was owed before the activation was in force everywhere."""
+    core = suspended()
+    core.world.subscriptions[KEY] = replace(core.present(KEY), first_active_at=NOW + MINUTE)
+    for number, seconds in ((1, 49), (2, 51)):
+        core.archived(KEY, an_event(number), at=NOW + timedelta(seconds=seconds))
+    (notice,) = days(core, 6.5)
+    assert (notice.facts["waiting"], notice.facts["first_expires_at"]) == ("1", "2026-12-08T12:00:51Z")
+
+
 def test_what_was_delivered_in_the_outages_margin_is_nothing_to_lose() -> None:
     core = suspended()
     parcel = core.archived(KEY, an_event(1), at=NOW - MINUTE)
