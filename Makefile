@@ -10,10 +10,9 @@ endif
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header
 GROUPS := --group cli --group infra --group local --group dev --group browser
 LINT := ruff check && ruff format --check && mypy && MYPYPATH=functions/console mypy functions/console/*.py && cdk synth --quiet --no-notices -c stage=prod -c sender=webhooks@example.com
-STORY := tests/integration/test_demo.py
 READY := .venv/.ready
 
-.PHONY: demo up down test story integration check campaign soak bench deploy lock setup
+.PHONY: demo up down test integration check campaign soak bench deploy lock setup
 
 demo: setup  ## the whole story on the embedded AWS, ending with a table: lost 0, duplicates 0
 	python -m infra.local demo
@@ -24,14 +23,11 @@ up: setup  ## the embedded AWS with the stack on it; prints URLs and keys
 down: setup  ## stops what `up` started
 	python -m infra.local down
 
-test: setup  ## everything: `check` and then `story`, beside `integration`; each tells when it is done
-	$(MAKE) --jobs=2 --output-sync=target story integration
-
-story: check  ## the demo as a test, on an embedded AWS of its own
-	pytest $(STORY)
+test: setup  ## everything: `check` and `integration`, side by side; each tells when it is done
+	$(MAKE) --jobs=2 --output-sync=target check integration
 
 integration: setup  ## integration and browser tests on the embedded AWS
-	pytest -m "integration or browser" --durations=10 --ignore=$(STORY)
+	pytest -m "integration or browser" --durations=10
 
 check: setup  ## ruff, mypy, cdk synth with cdk-nag, and the tests that need nothing but Python
 	$(LINT) && PYTHONHASHSEED=0 pytest -n 2 -m "not (integration or browser or bench)"
