@@ -24,7 +24,6 @@ TURN_SECONDS = 0.5
 OWN = "endpoint."
 """How types begin that are Hookkeeper's own: challenge, probe, test."""
 
-CHALLENGE = "endpoint.verification"
 CHALLENGED_WITHIN_SECONDS = 30.0
 FAILING_STATUS = 500
 OWNER = "owner@customer.test"
@@ -71,25 +70,26 @@ def listen(
     context = server_context(home.ca_certificate, home.ca_key)
     script = _script(status, delay, reset=reset, fail_first=fail_first)
     log = _Log(session)
-    with _open(Receiver(context, port=port), port) as receiver, _ended_by_signals():
+    receiver = Receiver(context, port=port, welcoming=bool(event_types))
+    with _open(receiver, port), _ended_by_signals():
         session.screen.note(f"listening on {receiver.url(where)}; Ctrl-C ends it")
         if secrets:
             receiver.trust(where, *secrets)
+        receiver.behave(*script)
         with _subscribed(session, receiver, where, event_types or (), owner_email):
-            receiver.behave(*script)
             log.follow(receiver, count)
     log.sum_up()
 
 
 @contextlib.contextmanager
-def _open(receiver: "Receiver", port: int) -> Iterator["Receiver"]:
+def _open(receiver: "Receiver", port: int) -> Iterator[None]:
     """Raises Failure where the port is taken."""
     with contextlib.ExitStack() as stack:
         try:
-            opened = stack.enter_context(receiver)
+            stack.enter_context(receiver)
         except OSError as error:
             raise Failure(f"cannot listen on port {port}: {error.strerror}") from None
-        yield opened
+        yield
 
 
 @contextlib.contextmanager
@@ -118,7 +118,7 @@ def _subscribed(
 ) -> Iterator[None]:
     """A subscription of the receiver for as long as it listens, whose secret it trusts.
 
-    It answers well until its challenge has come, whatever it was told to do afterwards.
+    Its challenges are answered well, whatever else it was told.
     """
     if not event_types:
         yield
@@ -141,6 +141,8 @@ def _subscribed(
 
 
 def _challenged(receiver: "Receiver") -> bool:
+    from infra.local.receiver import CHALLENGE
+
     return any(each.event.get("type") == CHALLENGE for each in receiver.received)
 
 

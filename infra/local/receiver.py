@@ -17,6 +17,7 @@ from typing import Any, Self
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 MAX_HEADER_BYTES = 64 * 1024
+CHALLENGE = "endpoint.verification"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,15 @@ HEALTHY = Behaviour()
 
 
 class Receiver:
-    """Listens on a free port of 127.0.0.1 while it is entered: `with Receiver(context) as receiver`."""
+    """Listens on a free port of 127.0.0.1 while it is entered: `with Receiver(context) as receiver`.
 
-    def __init__(self, context: ssl.SSLContext, *, port: int = 0) -> None:
+    One that is `welcoming` answers every challenge well, however it was told to behave.
+    """
+
+    def __init__(self, context: ssl.SSLContext, *, port: int = 0, welcoming: bool = False) -> None:
         self._context = context
         self._port = port
+        self._welcoming = welcoming
         self._secrets: dict[str, list[str]] = {}
         self._scripts: dict[str | None, deque[Behaviour]] = {None: deque([HEALTHY])}
         self._received: list[Received] = []
@@ -140,7 +145,8 @@ class Receiver:
         """One request and its answer. False where the connection ends with it."""
         path, headers = _parsed(await reader.readuntil(b"\r\n\r\n"))
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        behaviour = self._next_behaviour(path)
+        welcome = self._welcoming and _json_object(body).get("type") == CHALLENGE
+        behaviour = HEALTHY if welcome else self._next_behaviour(path)
         verified = self._verified(path, headers, body)
         status = 401 if verified is False else behaviour.status
         await asyncio.sleep(behaviour.delay_seconds)

@@ -12,7 +12,8 @@ from hookkeeper.domain.recovery import RETENTION, Cursor, RecoveryKind, Recovery
 from hookkeeper.domain.replay import Counted, Only, Replay
 from hookkeeper.domain.subscription import FilterChange
 from hookkeeper.domain.tenancy import DeliveryKey
-from hookkeeper.usecases.dry_run import COUNTED_AT_MOST, count
+from hookkeeper.usecases import dry_run
+from hookkeeper.usecases.dry_run import count
 from hookkeeper.usecases.explain import Explanation, Waits, explain
 from hookkeeper.usecases.replay import Asked
 
@@ -218,10 +219,13 @@ def test_a_stale_entry_of_the_archive_is_counted_no_more_than_it_is_sent() -> No
     assert sent(core) == [an_event().id]
 
 
-def test_a_count_looks_at_no_more_than_the_api_has_time_for_and_says_so() -> None:
+def test_a_count_looks_at_no_more_than_the_api_has_time_for_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dry_run, "COUNTED_AT_MOST", 150)
     core = a_core()
-    for number in range(COUNTED_AT_MOST):
+    for number in range(150):
         key = DeliveryKey(KEY, an_event(number).id)
         core.world.owed[key, EDITED] = an_owed(key=key, archived_at=EDITED)
-    core.archived(KEY, an_event(COUNTED_AT_MOST), at=EDITED)
+    core.archived(KEY, an_event(150), at=EDITED)
     assert (counted(core).found, counted(core).complete) == (0, False)
