@@ -156,3 +156,18 @@ def test_an_edit_that_comes_between_does_not_stop_a_fresh_challenge() -> None:
 
     world.before_call = edited
     assert renewed(world, "fresh").timeout_seconds == 3
+
+
+def test_a_fresh_challenge_that_comes_between_is_not_expired_with_the_old_one() -> None:
+    """The sweep's look was before it, its transaction after: 24 h were promised by then."""
+    world = a_world()
+    between = iter([True])
+
+    def fresh_first(call: str) -> None:
+        if call == "Subscriptions.transition" and next(between, False):
+            renewed(world, "fresh", now=END)
+
+    world.before_call = fresh_first
+    expired = transition.expire(a_key(), now=END, subscriptions=FakeSubscriptions(world), ids=FakeIds(world))
+    assert expired is None
+    assert verified(world, "fresh", now=END + SECOND).status is Status.ACTIVE

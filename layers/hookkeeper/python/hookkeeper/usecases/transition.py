@@ -144,13 +144,12 @@ def swap_url(
 
 
 def expire(key: SubscriptionKey, *, now: datetime, subscriptions: Subscriptions, ids: Ids) -> Changed | None:
-    """pending → revoked: nobody answered the challenge in time. None where it was answered after all."""
-    standing = subscriptions.standing(key)
-    if standing is None or not _token_ended(standing.subscription, now):
-        return None
+    """pending → revoked: nobody answered the challenge in time. None where it was, or a fresh one was sent."""
 
     def change(standing: Standing, audit_id: str) -> Transition:
         before = standing.subscription
+        if not _token_ended(before, now):
+            raise ConflictError(f"the challenge of {before.id} has not ended")
         after = replace(
             before,
             status=next_status(before, Trigger.TOKEN_EXPIRED),
@@ -161,7 +160,10 @@ def expire(key: SubscriptionKey, *, now: datetime, subscriptions: Subscriptions,
         expired = _transition(standing, after, standing.health, audit_id, "subscription.expired", SYSTEM, now)
         return replace(expired, holds_token=True)
 
-    return _apply_quietly(key, change, subscriptions=subscriptions, ids=ids)
+    try:
+        return _apply(key, change, subscriptions=subscriptions, ids=ids)
+    except ConflictError:
+        return None
 
 
 def suspend(
@@ -393,15 +395,6 @@ def _apply(key: SubscriptionKey, change: Change, *, subscriptions: Subscriptions
         if subscriptions.transition(transition):
             return Changed(standing, transition.after)
     raise ConflictError(f"{key.subscription_id} is being changed by others; try again")
-
-
-def _apply_quietly(
-    key: SubscriptionKey, change: Change, *, subscriptions: Subscriptions, ids: Ids
-) -> Changed | None:
-    try:
-        return _apply(key, change, subscriptions=subscriptions, ids=ids)
-    except ConflictError:
-        return None
 
 
 def _transition(
