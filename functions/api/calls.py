@@ -126,7 +126,11 @@ class Caller:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """The call in hand. `scope` is set once it is known, and `consent` with it where an application calls."""
+    """The call in hand. `scope` is set once it is known, and `consent` with it where an application calls.
+
+    `repeat` names it under its Idempotency-Key: the same call made again has the same. `asks_again` is set
+    by an answer that asks for that, and is therefore not kept.
+    """
 
     reach: Reach
     now: datetime
@@ -135,6 +139,8 @@ class Call:
     headers: Mapping[str, str]
     scope: Scope | None = None
     consent: Consent | None = None
+    repeat: str | None = None
+    asks_again: bool = False
 
     @property
     def rights(self) -> frozenset[Right]:

@@ -1,5 +1,6 @@
 """/v1/events: emit one or up to a hundred, and see what became of one."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -36,7 +37,7 @@ def accept() -> Response[EventAccepted | EventsAccepted]:
     given = json_text.read(router.current_event.decoded_body or "")
     if isinstance(given, Mapping) and "events" in given:
         return _accept_many(call, scope, _several(given))
-    told = _parsed(call, scope, given)
+    told = _parsed(call, scope, given, 0)
     acceptance = _emit(call, [told])[0]
     _raise_unless_accepted(acceptance, told)
     return _answer(EventAccepted(id=told.event.id))
@@ -60,7 +61,7 @@ def _accept_many(call: Call, scope: Scope, given: Sequence[Json]) -> Response[Ev
     first_error: InvalidInputError | None = None
     for position, each in enumerate(given):
         try:
-            told[position] = _parsed(call, scope, each)
+            told[position] = _parsed(call, scope, each, position)
         except InvalidInputError as error:
             first_error = first_error or error
             answers[position] = _refused(position, error.code, error.detail, pointer=error.pointer)
@@ -72,6 +73,7 @@ def _accept_many(call: Call, scope: Scope, given: Sequence[Json]) -> Response[Ev
         else:
             detail = _DETAILS[acceptance]
             answers[position] = _refused(position, acceptance, detail, event_id=submission.event.id)
+            call.asks_again |= acceptance is Acceptance.UNAVAILABLE
     if not any(isinstance(answer, EventAccepted) for answer in answers.values()):
         _raise_for_none(answers, first_error)
     return _answer(EventsAccepted(events=[answers[position] for position in range(len(given))]))
@@ -101,12 +103,23 @@ _DETAILS = {
 }
 
 
-def _parsed(call: Call, scope: Scope, given: Json) -> Submission:
+def _parsed(call: Call, scope: Scope, given: Json, position: int) -> Submission:
     if not isinstance(given, Mapping):
         raise InvalidInputError("an event is a JSON object", code="wrong_type")
-    event = parse_event(given, fallback_id=call.reach.ids.new("evt"), accepted_at=call.now, scope=scope)
+    event = parse_event(given, fallback_id=_fallback_id(call, position), accepted_at=call.now, scope=scope)
     call.reach.event_rules.check(event.type, data_text(event))
     return Submission(event=event, content_hash=content_hash(event), text=queue_text(event))
+
+
+def _fallback_id(call: Call, position: int) -> str:
+    """The id of an event that brings none: under an Idempotency-Key, the same call has the same all day.
+
+    So a call that was cut short, or answered that a part was not taken, is made again without a duplicate.
+    """
+    if call.repeat is None:
+        return call.reach.ids.new("evt")
+    told = f"{call.repeat}\n{call.now:%Y-%m-%d}\n{position}"
+    return f"evt_{hashlib.sha256(told.encode()).hexdigest()[:32]}"
 
 
 def _emit(call: Call, told: Sequence[Submission]) -> Sequence[Acceptance]:

@@ -1,4 +1,7 @@
-"""Idempotency-Key on POST: the first call runs, later ones get its answer for 24 h, its secrets left out."""
+"""Idempotency-Key on POST: the first call runs, later ones get its answer for 24 h, its secrets left out.
+
+A key belongs to the API key that brings it: what one may see, another of the tenant's may not.
+"""
 
 import hashlib
 import json
@@ -20,27 +23,38 @@ _KEY = re.compile(r'"?([\x21\x23-\x7e]{1,255})"?')
 
 
 def idempotent(app: APIGatewayRestResolver, next_middleware: NextMiddleware) -> Response[Any]:
-    """Run the route once per key, owner and path; refuse another body (422) and a second meanwhile (409)."""
+    """Run the route once per key, caller and path; refuse another body (422) and a second meanwhile (409).
+
+    An answer that asks to be sent the same again frees the key, as a failure does.
+    """
     call: Call = app.context["call"]
     given = call.headers.get(HEADER)
     if given is None or app.current_event.http_method != "POST" or call.caller is None:
         return next_middleware(app)
     store, owner = _store(call)
     path = app.current_event.path
-    key = hashlib.sha256(f"{path}\n{_checked(given)}".encode()).hexdigest()
-    request_hash = hashlib.sha256((app.current_event.decoded_body or "").encode()).hexdigest()
+    key = _sha256(path, call.caller.key_id, _checked(given))
+    request_hash = _sha256(app.current_event.decoded_body or "")
     kept = store.begin(owner, key, request_hash=request_hash, now=call.now)
     if kept is not None:
         return _repeated(kept, request_hash)
+    call.repeat = _sha256(owner, key, request_hash)
     try:
         answer = next_middleware(app)
     except BaseException:
         store.forget(owner, key)
         raise
+    if call.asks_again:
+        store.forget(owner, key)
+        return answer
     store.finish(
         owner, key, KeptAnswer(request_hash, answer.status_code, _redacted(answer.body)), now=call.now
     )
     return answer
+
+
+def _sha256(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _store(call: Call) -> tuple[Idempotency, str]:

@@ -69,6 +69,22 @@ def test_t40_of_twelve_parallel_calls_one_runs(store: Idempotency) -> None:
     assert answers.count(None) == 1
 
 
+def test_a_claim_written_again_by_the_sdk_is_the_callers_own(aws: Aws) -> None:
+    """Its first answer was lost on the way; another call's claim at the same moment is another's."""
+    client, asked = aws.client("dynamodb"), list[dict[str, Any]]()
+
+    class Losing:
+        def put_item(self, **call: Any) -> Any:
+            asked.append(call)
+            client.put_item(**call)
+            return client.put_item(**call)
+
+    losing = DynamoDBIdempotency(Losing(), table=aws.table("Events"))
+    assert begun(losing) is None
+    assert len(asked) == 1
+    assert begun(losing) == KeptAnswer("h", None, "")
+
+
 def test_every_key_begins_with_its_owner(aws: Aws) -> None:
     store = DynamoDBIdempotency(aws.client("dynamodb"), table=aws.table("Events"))
     begun(store)

@@ -246,6 +246,7 @@ class Bench:
         kind: KeyKind = KeyKind.LIVE,
         rights: frozenset[Right] = TENANT_RIGHTS,
         application: str | None = None,
+        key_id: str = "key_1",
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         raw: str | None = None,
@@ -268,8 +269,8 @@ class Bench:
             del context["authorizer"]
         else:
             context["authorizer"] = {
-                "principalId": "key_1",
-                "key_id": "key_1",
+                "principalId": key_id,
+                "key_id": key_id,
                 "kind": str(kind),
                 "rights": " ".join(sorted(rights)),
                 "tenant": tenant,

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hookkeeper.domain.access import APPLICATION_RIGHTS, TENANT_RIGHTS, KeyKind, key_hash, well_formed
+from hookkeeper.domain.access import APPLICATION_RIGHTS, TENANT_RIGHTS, KeyKind, Right, key_hash, well_formed
 from hookkeeper.domain.circuit import Circuit
 from hookkeeper.domain.delivery import DeliveryStatus
 from hookkeeper.domain.errors import DuplicateSubscriptionError, OwnFaultError
@@ -1010,6 +1010,33 @@ def test_a_second_call_meanwhile_is_409_and_a_failed_one_frees_the_key(bench: Be
     bench.world.before_call = meanwhile
     assert bench.ask("POST", "/v1/subscriptions", CREATE, headers=key, at=NOW).status == 201
     assert seen
+
+
+def test_an_answer_that_asks_for_the_same_again_is_not_kept_and_the_rest_is_not_doubled(bench: Bench) -> None:
+    key = {"Idempotency-Key": "k1"}
+    body = {"events": [{"type": "a", "data": {"n": n}} for n in range(3)]}
+    bench.queue.refuses = frozenset({1})
+    first = bench.ask("POST", "/v1/events", body, headers=key, at=NOW)
+    assert [each.get("error", {}).get("code") for each in first.body["events"]] == [None, "unavailable", None]
+    bench.queue.refuses = frozenset()
+    again = bench.ask("POST", "/v1/events", body, headers=key, at=NOW + HOUR)
+    assert "idempotency-replayed" not in again.headers
+    ids = [each["id"] for each in again.body["events"]]
+    assert ids == [each["id"] for each in first.body["events"]], "dedupe knows those that were taken"
+    assert {json.loads(text)["id"] for text in bench.queue.texts} == set(ids)
+    third = bench.ask("POST", "/v1/events", body, headers=key, at=NOW + HOUR)
+    assert third.headers["idempotency-replayed"] == "true"
+
+
+def test_an_idempotency_key_shows_no_answer_to_another_api_key(bench: Bench) -> None:
+    key = {"Idempotency-Key": "k1"}
+    first = bench.ask("POST", "/v1/subscriptions", CREATE, headers=key, at=NOW)
+    weak = frozenset({Right.EVENTS_WRITE})
+    other = bench.ask("POST", "/v1/subscriptions", CREATE, headers=key, key_id="key_2", rights=weak, at=NOW)
+    assert (other.status, other.code) == (403, "forbidden")
+    duplicate = bench.ask("POST", "/v1/subscriptions", CREATE, headers=key, key_id="key_2", at=NOW)
+    assert (duplicate.status, duplicate.code) == (409, "duplicate_subscription")
+    assert first.status == 201
 
 
 @pytest.mark.parametrize("key", ["", '""', "é", "x" * 256, "a b"])

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 from botocore.exceptions import ClientError
 
@@ -22,7 +23,7 @@ class DynamoDBIdempotency:
 
     def begin(self, owner: str, key: str, *, request_hash: str, now: datetime) -> KeptAnswer | None:
         item = _place(owner, key) | encoded(
-            {"request_hash": request_hash, "until": now + LEASE, "ttl": _ttl(now)}
+            {"request_hash": request_hash, "until": now + LEASE, "ttl": _ttl(now), "claim": uuid4().hex}
         )
         free = "attribute_not_exists(pk)"
         over = "#until <= :now"  # an answer's day, or the lease of a call that died
@@ -38,7 +39,9 @@ class DynamoDBIdempotency:
         except ClientError as error:
             if error_code(error) != CONDITION_FAILED:
                 raise
-            return _kept(standing_item(error))
+            standing = standing_item(error)
+            # This very claim: its answer was lost, and the SDK wrote it again.
+            return None if standing == item else _kept(standing)
         return None
 
     def finish(self, owner: str, key: str, answer: KeptAnswer, *, now: datetime) -> None:

@@ -144,7 +144,7 @@ def swap_url(
 
 
 def expire(key: SubscriptionKey, *, now: datetime, subscriptions: Subscriptions, ids: Ids) -> Changed | None:
-    """pending → revoked: nobody answered the challenge in time. None where it was, or a fresh one was sent."""
+    """pending → revoked: nobody answered the challenge in time. None where one still counts."""
 
     def change(standing: Standing, audit_id: str) -> Transition:
         before = standing.subscription
