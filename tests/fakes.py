@@ -210,6 +210,11 @@ class FakeSubscriptions(_Fake):
         return None
 
     @_call
+    def holder(self, subscription: Subscription) -> str | None:
+        holders = (self.world.urls.get(url, subscription.id) for url in _urls(subscription))
+        return next((holder for holder in holders if holder != subscription.id), None)
+
+    @_call
     def get(self, key: SubscriptionKey) -> Subscription | None:
         return self.world.subscriptions.get(key)
 

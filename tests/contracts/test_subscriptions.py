@@ -159,7 +159,8 @@ def test_a_duplicate_endpoint_names_the_one_that_has_it(stores: Stores, url: str
     answer = stores.subscriptions.create(
         second, a_profile(), a_health(key=second.key), an_audit_record(2, subject=second.id)
     )
-    assert answer == a_key(1).subscription_id
+    assert answer == stores.subscriptions.holder(second) == a_key(1).subscription_id
+    assert stores.subscriptions.holder(a_subscription(endpoint_url=url)) is None, "its own is not another's"
     assert stores.subscriptions.get(second.key) is None
     assert stores.audited(second) == []
     assert stores.routed(second, "invoice.paid") == []

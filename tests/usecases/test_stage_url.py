@@ -25,7 +25,7 @@ from hookkeeper.domain.subscription import Status, Subscription
 from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.usecases import transition
 from hookkeeper.usecases.challenge import Echo, challenge
-from hookkeeper.usecases.challenge_rate import MOST_A_HOST, HostRules
+from hookkeeper.usecases.challenge_rate import MOST_A_HOST, MOST_A_TENANT_AND_HOST, HostRules
 from hookkeeper.usecases.edit_subscription import Changes, Edited, edit_subscription
 from hookkeeper.usecases.reenable import reenable
 from hookkeeper.usecases.stage_url import Staging, drop_expired_url
@@ -241,11 +241,20 @@ def test_a_url_that_no_subscription_may_have_is_not_staged(url: str, code: str) 
 
 def test_t12_staging_counts_against_the_limits_of_tenant_and_host() -> None:
     world, rates = a_world(), FakeRates()
-    for n in range(MOST_A_HOST):
+    for n in range(MOST_A_TENANT_AND_HOST):
         staged(world, f"{NEW}/{n}", token=f"token {n}", rates=rates)
     with pytest.raises(LimitedError):
         staged(world, f"{NEW}/one-more", rates=rates)
-    assert len(world.challenges) == MOST_A_HOST
+    assert len(world.challenges) == MOST_A_TENANT_AND_HOST < MOST_A_HOST, "others still reach the host"
+    staged(world, "https://third.customer-test.com/in", rates=rates)
+
+
+def test_t12_what_another_subscription_has_is_refused_before_anything_is_spent() -> None:
+    world, rates = a_world(), FakeRates()
+    world.add(replace(a_subscription(key=a_key(2)), endpoint_url=NEW))
+    with pytest.raises(DuplicateSubscriptionError):
+        staged(world, rates=rates)
+    assert not rates.taken
 
 
 def test_a_revoked_subscription_stages_nothing_and_frees_both_endpoints() -> None:

@@ -8,7 +8,7 @@ from hookkeeper.domain.config import RuntimeConfig
 from hookkeeper.domain.errors import DuplicateSubscriptionError, InvalidInputError, LimitedError
 from hookkeeper.domain.signature import token_matches
 from hookkeeper.domain.subscription import Status
-from hookkeeper.usecases.challenge_rate import MOST_A_HOST, MOST_A_TENANT, HostRules
+from hookkeeper.usecases.challenge_rate import MOST_A_HOST, MOST_A_TENANT, MOST_A_TENANT_AND_HOST, HostRules
 from hookkeeper.usecases.subscribe import TOKEN_LIFE, Subscribed, Wanted, subscribe
 
 from tests.builders import ACTOR, NOW, a_scope, a_secret
@@ -71,13 +71,16 @@ def test_the_token_is_stored_hashed_and_ends_in_a_day() -> None:
     assert world.challenges == [(made.key, TOKEN)]
 
 
-def test_a_duplicate_asks_for_no_challenge() -> None:
-    world = World()
-    first = subscribed(world).subscription.id
-    with pytest.raises(DuplicateSubscriptionError) as caught:
-        subscribed(world, endpoint_url="https://hooks.customer-test.com/in/")
-    assert caught.value.existing_id == first
-    assert len(world.challenges) == 1
+def test_t12_a_duplicate_asks_for_no_challenge_spends_none_and_seals_no_secret() -> None:
+    world, rates = World(), FakeRates()
+    first = subscribed(world, rates=rates).subscription.id
+    spent = rates.taken.copy()
+    for _ in range(3):
+        with pytest.raises(DuplicateSubscriptionError) as caught:
+            subscribed(world, rates=rates, endpoint_url="https://hooks.customer-test.com/in/")
+        assert caught.value.existing_id == first
+    assert len(world.challenges) == len(world.secrets) == 1
+    assert rates.taken == spent
 
 
 @pytest.mark.parametrize("call", ["Secrets.create", "Subscriptions.create", "Contacts.challenge"])
@@ -122,7 +125,11 @@ def test_nothing_is_sealed_for_what_is_refused(changes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "name,most",
-    [("challenges of acme#live", MOST_A_TENANT), ("challenges to hooks.customer-test.com", MOST_A_HOST)],
+    [
+        ("challenges of acme#live", MOST_A_TENANT),
+        ("challenges of acme#live to hooks.customer-test.com", MOST_A_TENANT_AND_HOST),
+        ("challenges to hooks.customer-test.com", MOST_A_HOST),
+    ],
 )
 def test_the_sender_is_not_turned_on_a_third_party(name: str, most: int) -> None:
     world, rates = World(), FakeRates()

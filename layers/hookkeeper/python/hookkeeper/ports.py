@@ -99,6 +99,10 @@ class Subscriptions(Protocol):
     ) -> str | None:
         """None when created; else the id of the subscription that has this endpoint and resource already."""
 
+    def holder(self, subscription: Subscription) -> str | None:
+        """The id of another that has its endpoint (or the staged one) and resource; `create` and `edit`
+        alone decide, this is for asking before something is spent."""
+
     def get(self, key: SubscriptionKey) -> Subscription | None: ...
     def profile(self, key: SubscriptionKey) -> Profile | None: ...
     def standing(self, key: SubscriptionKey) -> Standing | None: ...

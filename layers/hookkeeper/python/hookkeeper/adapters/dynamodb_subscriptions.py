@@ -164,6 +164,11 @@ class DynamoDBSubscriptions:
                 return None if holder_id == subscription.id else holder_id
         raise OwnFaultError(f"{subscription.id} can be neither created nor found")
 
+    def holder(self, subscription: Subscription) -> str | None:
+        holders = filter(None, map(self._item, _urls(subscription)))
+        ids = (str(item["subscription_id"]["S"]) for item in holders)
+        return next((holder_id for holder_id in ids if holder_id != subscription.id), None)
+
     def transition(self, transition: Transition) -> bool:
         """Made again on what stands where an edit or a circuit came between that no guard is about."""
         key, base = transition.after.key, transition.before

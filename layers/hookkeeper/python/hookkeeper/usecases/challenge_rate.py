@@ -11,6 +11,9 @@ MOST_A_TENANT = 1000
 MOST_A_HOST = 200
 """Challenges an hour, the host's over all tenants: one in 18 s, which no server calls a flood."""
 
+MOST_A_TENANT_AND_HOST = 50
+"""Of the host's, what one tenant may use up: alone it cannot shut a host for the others."""
+
 HOUR = timedelta(hours=1)
 
 
@@ -28,10 +31,13 @@ def spend_challenge(scope: Scope, host: str, *, now: datetime, rules: HostRules,
     A host that the stage allows by name is its own, and no third party.
     """
     tenant = f"challenges of {scope.tenant_id}#{scope.mode}"
-    if not rates.take(tenant, most=MOST_A_TENANT, now=now):
-        raise _limited("this tenant", now)
-    if host not in rules.allowed_hosts and not rates.take(f"challenges to {host}", most=MOST_A_HOST, now=now):
-        raise _limited("this host", now)
+    limits = [(tenant, MOST_A_TENANT, "this tenant")]
+    if host not in rules.allowed_hosts:
+        limits.append((f"{tenant} to {host}", MOST_A_TENANT_AND_HOST, "this tenant and host"))
+        limits.append((f"challenges to {host}", MOST_A_HOST, "this host"))
+    for name, most, whose in limits:
+        if not rates.take(name, most=most, now=now):
+            raise _limited(whose, now)
 
 
 def _limited(whose: str, now: datetime) -> LimitedError:

@@ -81,7 +81,9 @@ def edit_subscription(
     if consent is not None and after.event_types != before.event_types:
         consent.check(after.event_types)
     if changes.endpoint_url is not None and staging is not None:
-        after = with_staged_url(after, changes.endpoint_url, now=now, staging=staging)
+        after = with_staged_url(
+            after, changes.endpoint_url, now=now, staging=staging, subscriptions=subscriptions
+        )
     history = _filter_changes(before, after, now, margins, subscriptions)
     if after == before and described == profile:
         return Edited(subscription=before, profile=profile)

@@ -13,7 +13,7 @@ from hookkeeper.domain.tenancy import SubscriptionKey
 from hookkeeper.ports import Contacts, Hosts, Ids, Rates, Subscriptions
 from hookkeeper.usecases.challenge_rate import HostRules, spend_challenge
 from hookkeeper.usecases.guarded_edit import write_edit
-from hookkeeper.usecases.subscribe import TOKEN_LIFE, check_host
+from hookkeeper.usecases.subscribe import TOKEN_LIFE, check_host, check_unique
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +27,14 @@ class Staging:
     contacts: Contacts
 
 
-def with_staged_url(before: Subscription, typed: str, *, now: datetime, staging: Staging) -> Subscription:
+def with_staged_url(
+    before: Subscription, typed: str, *, now: datetime, staging: Staging, subscriptions: Subscriptions
+) -> Subscription:
     """The subscription with the URL awaiting its challenge.
 
     One that was never verified has no other endpoint to keep: the URL takes its place at once. Asking for
     the present URL takes back what was staged; asking for the staged one again changes nothing.
-    Raises InvalidInputError, LimitedError, OwnFaultError as `subscribe` does.
+    Raises InvalidInputError, DuplicateSubscriptionError, LimitedError, OwnFaultError as `subscribe` does.
     """
     rules = staging.rules
     endpoint = canonical_url(typed, own_hosts=rules.own_hosts, allowed_hosts=rules.allowed_hosts)
@@ -40,12 +42,15 @@ def with_staged_url(before: Subscription, typed: str, *, now: datetime, staging:
         return before
     if endpoint.text == before.endpoint_url:
         return without_staged_url(before)
-    check_host(endpoint, staging.hosts)
-    spend_challenge(before.scope, endpoint.host, now=now, rules=rules, rates=staging.rates)
     awaiting = replace(before, token_hash=token_hash(staging.token), token_expires_at=now + TOKEN_LIFE)
     if before.status is Status.PENDING:
-        return replace(awaiting, endpoint_url=endpoint.text)
-    return replace(awaiting, pending_endpoint_url=endpoint.text)
+        after = replace(awaiting, endpoint_url=endpoint.text)
+    else:
+        after = replace(awaiting, pending_endpoint_url=endpoint.text)
+    check_unique(after, subscriptions)
+    check_host(endpoint, staging.hosts)
+    spend_challenge(before.scope, endpoint.host, now=now, rules=rules, rates=staging.rates)
+    return after
 
 
 def without_staged_url(before: Subscription) -> Subscription:

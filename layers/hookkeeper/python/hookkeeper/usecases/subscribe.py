@@ -109,6 +109,7 @@ def subscribe(
     )
     if consent is not None:
         consent.check(subscription.event_types)
+    check_unique(subscription, subscriptions)
     check_host(endpoint, hosts)
     spend_challenge(scope, endpoint.host, now=now, rules=rules, rates=rates)
     return _created(
@@ -127,6 +128,12 @@ def subscribe(
 
 def _checked_resource(resource_id: str | None) -> str | None:
     return None if resource_id is None else checked_id(resource_id, field="resource_id")
+
+
+def check_unique(subscription: Subscription, subscriptions: Subscriptions) -> None:
+    """Raise DuplicateSubscriptionError before anything is spent on what cannot be."""
+    if existing_id := subscriptions.holder(subscription):
+        raise DuplicateSubscriptionError(existing_id)
 
 
 def check_host(endpoint: CanonicalUrl, hosts: Hosts) -> None:
